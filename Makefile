@@ -1,0 +1,58 @@
+# The only list of commands. `make` prints it; CI calls `make test`.
+
+VENV := .venv
+PYTHON ?= python3
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+# One profile for commands, tests and wheel, so that nothing is compiled twice.
+CARGO_FLAGS := --release --locked
+COMMANDS := paddle
+WHEEL_SCRIPTS := python/paddlecloud.data/scripts
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test build wheel lint fmt fuzz bench clean
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: build ## Show what there is: the version, and a RecordIO round trip between Python and Rust
+	@bash scripts/demo.sh $(VENV)
+
+test: lint build ## Run everything: format, lints, Rust tests, Python tests, the repository's rules
+	@bash scripts/stage.sh "cargo test" cargo test $(CARGO_FLAGS) --workspace
+	@bash scripts/stage.sh "fuzz smoke run" bash scripts/fuzz.sh 10
+	@bash scripts/stage.sh "pytest" $(VENV)/bin/pytest -c python/pyproject.toml python/tests
+
+build: $(VENV)/installed ## Build the commands and a virtual environment with the wheel installed
+
+lint: ## Check formatting and lints, warnings denied
+	@bash scripts/stage.sh "rustfmt" cargo fmt --all --check
+	@bash scripts/stage.sh "clippy" cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+
+fmt: ## Format the code
+	cargo fmt --all
+
+wheel: $(VENV)/tools ## Build the wheel, with the commands in it, into dist/
+	@bash scripts/stage.sh "cargo build" cargo build $(CARGO_FLAGS) --workspace
+	@mkdir -p $(WHEEL_SCRIPTS) && rm -f dist/*.whl
+	@for command in $(COMMANDS); do install $(TARGET)/release/$$command $(WHEEL_SCRIPTS)/; done
+	@bash scripts/stage.sh "wheel" $(VENV)/bin/maturin build $(CARGO_FLAGS) --quiet \
+		--manifest-path python/Cargo.toml --interpreter $(VENV)/bin/python --out dist
+
+fuzz: ## Fuzz the RecordIO reader for five minutes
+	bash scripts/fuzz.sh 300
+
+bench: build ## Run the benchmarks and print their tables
+	bash bench/recordio/run.sh
+
+clean: ## Remove everything that was built
+	rm -rf target dist $(VENV) python/paddlecloud.data crates/recordio/fuzz/target
+
+$(VENV)/tools: python/requirements-dev.txt
+	@$(PYTHON) -m venv $(VENV)
+	@bash scripts/stage.sh "pip install" $(VENV)/bin/pip install --quiet -r $<
+	@touch $@
+
+# Phony in effect: cargo and maturin know best what is out of date, and are quick to say so.
+$(VENV)/installed: wheel
+	@$(VENV)/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
+	@touch $@

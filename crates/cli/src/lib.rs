@@ -1,0 +1,5 @@
+//! What the commands share: exit codes and how output looks. Each command lives in a folder of its
+//! own (`paddle/`), with its arguments and one file per verb.
+
+pub mod exit;
+pub mod output;

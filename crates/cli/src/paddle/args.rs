@@ -1,0 +1,21 @@
+//! The verbs of `paddle`. Their own arguments are beside their code.
+
+use crate::{recordio, version};
+use clap::{Parser, Subcommand};
+
+/// Distributed training with parameter servers: run and inspect the parts of a job.
+#[derive(Debug, Parser)]
+#[command(name = "paddle", version, arg_required_else_help = true)]
+pub(crate) struct Paddle {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Print the version and what this build contains
+    Version(version::Args),
+    /// Inspect, print, check and convert RecordIO files
+    #[command(subcommand)]
+    Recordio(recordio::Verb),
+}

@@ -1,0 +1,57 @@
+"""Exceptions of the package: each is an `Error` and the built-in exception that fits it best."""
+
+
+class Error(Exception):
+    """Anything that this package raises on purpose."""
+
+
+class InvalidError(Error, ValueError):
+    """The call can never work as asked: fix its arguments."""
+
+
+class NotFoundError(Error, FileNotFoundError):
+    """The thing named does not exist."""
+
+
+class AlreadyExistsError(Error, FileExistsError):
+    """The thing to be created is there already."""
+
+
+class UnauthenticatedError(Error, PermissionError):
+    """The caller has not proved who it is."""
+
+
+class ForbiddenError(Error, PermissionError):
+    """The caller may not do this."""
+
+
+class ConflictError(Error, RuntimeError):
+    """The state of the thing does not allow this now."""
+
+
+class LimitExceededError(Error, ValueError):
+    """A limit on size, count or memory would be exceeded."""
+
+
+class DamagedError(Error, OSError):
+    """Bytes from a disk or a peer are not what they claim to be."""
+
+
+class UnsupportedError(Error, RuntimeError):
+    """Known, and deliberately or not yet supported."""
+
+
+class UnavailableError(Error, ConnectionError):
+    """A peer or a resource cannot be reached now; trying again may help."""
+
+
+class DeadlineError(Error, TimeoutError):
+    """It took longer than allowed; trying again may help."""
+
+
+class InterruptedByUserError(Error, InterruptedError):
+    """Somebody asked to stop."""
+
+
+class SystemError(Error, OSError):
+    """The operating system refused."""

@@ -1,0 +1,23 @@
+//! The extension module `paddle._native`: thin classes over the Rust crates, one file per noun.
+//! What a Python programmer sees is documented in the Python packages that re-export these.
+
+mod error;
+mod recordio_index;
+mod recordio_reader;
+mod recordio_writer;
+
+use pyo3::prelude::*;
+
+/// Native parts of the packages `paddle` and `recordio`; import those instead.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::recordio_index::Index;
+    #[pymodule_export]
+    use super::recordio_reader::Reader;
+    #[pymodule_export]
+    use super::recordio_writer::Writer;
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "Python's name for it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}
