@@ -43,6 +43,7 @@ fuzz: ## Fuzz the RecordIO reader for five minutes
 
 bench: build ## Run the benchmarks and print their tables
 	bash bench/recordio/run.sh
+	bash bench/pserver/run.sh
 
 clean: ## Remove everything that was built
 	rm -rf target dist $(VENV) python/paddlecloud.data crates/recordio/fuzz/target

@@ -1,4 +1,4 @@
-"""Exceptions of the package: each is an `Error` and the built-in exception that fits it best."""
+"""Exceptions of the package: each is also the built-in exception that fits it best."""
 
 
 class Error(Exception):
@@ -49,8 +49,8 @@ class DeadlineError(Error, TimeoutError):
     """It took longer than allowed; trying again may help."""
 
 
-class InterruptedByUserError(Error, InterruptedError):
-    """Somebody asked to stop."""
+class InterruptedByUserError(KeyboardInterrupt):
+    """Somebody asked to stop; not an `Error`, so that `except Exception` lets it pass."""
 
 
 class SystemError(Error, OSError):

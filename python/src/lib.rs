@@ -2,6 +2,7 @@
 //! What a Python programmer sees is documented in the Python packages that re-export these.
 
 mod error;
+mod parameter_client;
 mod recordio_index;
 mod recordio_reader;
 mod recordio_writer;
@@ -11,6 +12,8 @@ use pyo3::prelude::*;
 /// Native parts of the packages `paddle` and `recordio`; import those instead.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::parameter_client::ParameterClient;
     #[pymodule_export]
     use super::recordio_index::Index;
     #[pymodule_export]

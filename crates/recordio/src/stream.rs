@@ -169,7 +169,8 @@ impl ChunkFile {
         }
         let is_stored_plain = header.compressor == Compressor::None;
         let target = if is_stored_plain { &mut chunk.payload } else { &mut chunk.stored };
-        target.clear();
+        let offset = self.place.offset + HEADER_BYTES as u64;
+        target.clear_for(header.stored_bytes as usize, offset);
         let mut checksum = crc32fast::Hasher::new();
         let mut left = header.stored_bytes as usize;
         while left > 0 {

@@ -1,6 +1,6 @@
 //! The verbs of `paddle`. Their own arguments are beside their code.
 
-use crate::{recordio, version};
+use crate::{pserver, recordio, version};
 use clap::{Parser, Subcommand};
 
 /// Distributed training with parameter servers: run and inspect the parts of a job.
@@ -15,6 +15,7 @@ pub(crate) struct Paddle {
 pub(crate) enum Verb {
     /// Print the version and what this build contains
     Version(version::Args),
+    Pserver(Box<pserver::Args>),
     /// Inspect, print, check and convert RecordIO files
     #[command(subcommand)]
     Recordio(recordio::Verb),

@@ -1,6 +1,7 @@
 //! The command `paddle`: argument parsing and dispatch; every verb has a file of its own.
 
 mod args;
+mod pserver;
 mod recordio;
 mod version;
 
@@ -12,6 +13,7 @@ fn main() -> ExitCode {
     let paddle = Paddle::parse();
     cli::exit::run("paddle", || match paddle.verb {
         Verb::Version(args) => version::run(&args),
+        Verb::Pserver(args) => pserver::run(&args),
         Verb::Recordio(args) => recordio::run(args),
     })
 }

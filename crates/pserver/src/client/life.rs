@@ -1,0 +1,128 @@
+//! Everything but steps: beginning, passes, checkpoints, looking around, leaving.
+
+use super::link::Link;
+use super::plan::Request;
+use super::{Client, Page};
+use crate::message::{EntryHead, FLAG_AVERAGED, Head, Payload, Statistics, Verb, decode_json};
+use contract::{Error, Result};
+use futures_util::future::try_join_all;
+use std::sync::atomic::Ordering;
+use wire::Body;
+
+/// A page of a scan has at most so many rows, and about so many bytes.
+const SCAN_ROWS_MAX: u64 = 65_536;
+const SCAN_BYTES_MAX: u64 = 4 << 20;
+
+impl Client {
+    /// Trainer 0: the values that were to be set are set, the servers make the rest. The others'
+    /// pulls wait for it. May be called when there is nothing to begin.
+    pub async fn begin(&self) -> Result<()> {
+        self.ask_all(Verb::Begin, &|link, _| link.progress().has_delivered = true).await
+    }
+
+    /// Says that this trainer has no more data in this pass, and waits until none has.
+    pub async fn finish_pass(&self) -> Result<()> {
+        let take = |link: &Link, head: &Head| link.progress().finish_pass(head.version, head.base);
+        self.ask_all(Verb::FinishPass, &take).await
+    }
+
+    /// Waits until all trainers have called this as often as this one.
+    pub async fn synchronize(&self) -> Result<()> {
+        let number = self.synchronized.fetch_add(1, Ordering::Relaxed) + 1;
+        // One shard is enough to meet at.
+        let head = Head { version: number, ..Head::default() };
+        self.ask_first(Request::of(Verb::Synchronize, head)).await.map(|_| ())
+    }
+
+    /// Orders a checkpoint and returns its number; [`Client::statistics`] tells when a shard has
+    /// it on disk. Sync: it is taken two updates later, which must come.
+    pub async fn checkpoint(&self) -> Result<u64> {
+        let reply = self.ask_first(Request::of(Verb::Cut, Head::default())).await?;
+        Ok(reply.head.cut)
+    }
+
+    /// Shows all rows of a sparse parameter that exist, shard after shard, in pages of keys and
+    /// values. Rows that are created meanwhile may be missing.
+    pub async fn scan(&self, parameter: usize, is_averaged: bool, page: Page<'_>) -> Result<()> {
+        let width = self.layout.placed(parameter)?.width()? as u64;
+        let rows_max = (SCAN_BYTES_MAX / (8 + 4 * width)).clamp(1, SCAN_ROWS_MAX);
+        let entry = EntryHead { parameter: parameter as u32, ..EntryHead::default() };
+        let flags = if is_averaged { FLAG_AVERAGED } else { 0 };
+        for (number, link) in self.links.iter().enumerate() {
+            if self.layout.shard(number, true).is_none() {
+                continue;
+            }
+            let mut next = 0;
+            loop {
+                let head = Head { version: next, samples: rows_max, flags, ..Head::default() };
+                let mut request = Request::of(Verb::Scan, head);
+                request.entries.push(entry);
+                let reply = ask_one(link, request).await?;
+                for entry in &reply.entries {
+                    let (keys, values) = (reply.keys(entry), reply.values(entry));
+                    if values.len() as u64 != keys.len() as u64 * width {
+                        let damage = Error::new(contract::Kind::Damaged, "rows are incomplete");
+                        return Err(link.placed(damage));
+                    }
+                    page(keys, values)?;
+                }
+                if reply.head.version <= next {
+                    break;
+                }
+                next = reply.head.version;
+            }
+        }
+        Ok(())
+    }
+
+    /// What every shard knows of itself: server by server, dense ports first.
+    pub async fn statistics(&self) -> Result<Vec<Statistics>> {
+        try_join_all(self.links.iter().map(|link| async move {
+            let request = [Request::of(Verb::Statistics, Head::default())];
+            let mut statistics = None;
+            let mut take = |_, body: Body| {
+                statistics = Some(decode_json(&body)?);
+                Ok(())
+            };
+            link.exchange(&request, &mut take).await?;
+            statistics.ok_or_else(|| link.placed(unanswered()))
+        }))
+        .await
+    }
+
+    /// Leaves the job for good; servers end when all trainers have. No call may follow.
+    pub async fn goodbye(&self) -> Result<()> {
+        try_join_all(self.links.iter().map(|link| link.leave())).await.map(|_| ())
+    }
+
+    /// Asks every shard the same.
+    async fn ask_all(&self, verb: Verb, take: &(dyn Fn(&Link, &Head) + Sync)) -> Result<()> {
+        let requests: Vec<_> =
+            self.links.iter().map(|_| vec![Request::of(verb, Head::default())]).collect();
+        let take = |link: &Link, _: &Request<'_>, reply: &Payload<Body>| {
+            take(link, &reply.head);
+            Ok(())
+        };
+        self.ask(&requests, &take).await
+    }
+
+    /// Asks shard 0.
+    async fn ask_first(&self, request: Request<'_>) -> Result<Payload<Body>> {
+        let first = self.links.first().ok_or_else(|| Error::invalid("there is no server"))?;
+        ask_one(first, request).await
+    }
+}
+
+async fn ask_one(link: &Link, request: Request<'_>) -> Result<Payload<Body>> {
+    let mut reply = None;
+    let mut take = |_, body| {
+        reply = Some(link.read(body)?);
+        Ok(())
+    };
+    link.exchange(&[request], &mut take).await?;
+    reply.ok_or_else(|| link.placed(unanswered()))
+}
+
+fn unanswered() -> Error {
+    Error::new(contract::Kind::Damaged, "server did not answer")
+}

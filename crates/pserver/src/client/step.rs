@@ -1,0 +1,245 @@
+//! A step of training: gradients out, values in.
+
+use super::link::Link;
+use super::plan::{Plan, Request};
+use super::split::Rows;
+use super::{Client, Gradient, Pull, PullStyle, PushReport, Value};
+use crate::message::{
+    FLAG_AVERAGED, FLAG_DROPPED, FLAG_DUPLICATE, FLAG_LAST, FLAG_READ_ONLY, Head, Payload, Verb,
+};
+use contract::{Error, Kind, Result};
+use futures_util::future::try_join_all;
+use std::sync::{Mutex, PoisonError};
+use wire::Body;
+
+impl Client {
+    /// Pushes the gradients of one step, which was computed from `samples` samples, and waits until
+    /// every shard has them. A parameter may be missing, and then gets no gradient.
+    ///
+    /// Slices are checked before anything is sent. A later failure (a server says no, or cannot be
+    /// reached for too long) and dropping the future leave a step that some shards have and some
+    /// have not: every further push is then refused with `Conflict`.
+    pub async fn push(&self, gradients: &[Gradient<'_>], samples: u64) -> Result<PushReport> {
+        self.push_pull(gradients, samples, &mut []).await
+    }
+
+    /// Pulls values. Sync: those after the last push, waiting for the other trainers' gradients.
+    pub async fn pull(&self, pulls: &mut [Pull<'_>]) -> Result<()> {
+        self.pull_with(pulls, PullStyle::default()).await
+    }
+
+    /// Pulls values in some style.
+    pub async fn pull_with(&self, pulls: &mut [Pull<'_>], style: PullStyle) -> Result<()> {
+        let rows = self.wanted_rows(pulls)?;
+        let mut requests = Vec::with_capacity(self.links.len());
+        for (number, link) in self.links.iter().enumerate() {
+            let Plan { mut dense, sparse } = Plan::wanted(&self.layout, number, pulls, &rows)?;
+            dense.extend(sparse);
+            let version = link.progress().steps;
+            dense.iter_mut().for_each(|request| request.head = pull_head(version, style));
+            requests.push(dense);
+        }
+        let pulls = Mutex::new(pulls);
+        self.ask(&requests, &|link, request, reply| fill(link, request, reply, &pulls)).await?;
+        drop(requests);
+        self.keep_buffers(rows);
+        Ok(())
+    }
+
+    /// Pushes a step and pulls the values after it, in one stream to each shard: a block's new
+    /// values come back while later blocks are still on their way out. Errors as of
+    /// [`Client::push`].
+    pub async fn push_pull(
+        &self,
+        gradients: &[Gradient<'_>],
+        samples: u64,
+        pulls: &mut [Pull<'_>],
+    ) -> Result<PushReport> {
+        self.layout.check_once(gradients.iter().map(|gradient| match gradient {
+            Gradient::Dense { parameter, .. } | Gradient::Sparse { parameter, .. } => *parameter,
+        }))?;
+        let is_unique = self.shared.config.keys_are_unique;
+        let given = self.given_rows(gradients, is_unique)?;
+        let wanted = self.wanted_rows(pulls)?;
+        let is_same_order = dense_parameters(gradients).eq(wanted_parameters(pulls));
+
+        let mut is_stepping = self.is_stepping.lock().await;
+        if *is_stepping {
+            return Err(Error::new(
+                Kind::Conflict,
+                "an earlier push was interrupted or failed halfway; start the trainer again",
+            ));
+        }
+        let mut requests = Vec::with_capacity(self.links.len());
+        for (number, link) in self.links.iter().enumerate() {
+            let pushes = Plan::given(Verb::Push, &self.layout, number, gradients, &given)?;
+            let mut pulled = Plan::wanted(&self.layout, number, pulls, &wanted)?;
+            let head = pull_head(link.progress().steps + 1, PullStyle::default());
+            let all = pulled.dense.iter_mut().chain(&mut pulled.sparse);
+            all.for_each(|request| request.head = head);
+            requests.push(one_stream(number_pushes(link, pushes, samples), pulled, is_same_order));
+        }
+        let (report, pulls) = (Mutex::new(PushReport::default()), Mutex::new(pulls));
+        *is_stepping = true;
+        let take = |link: &Link, request: &Request<'_>, reply: &Payload<Body>| {
+            if request.verb == Verb::Pull {
+                return fill(link, request, reply, &pulls);
+            }
+            let (sent, head) = (&request.head, &reply.head);
+            let is_last = sent.flags & FLAG_LAST != 0;
+            link.progress().acknowledge(sent.sequence, head.version, is_last);
+            let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+            report.duplicates += u64::from(head.flags & FLAG_DUPLICATE != 0);
+            report.dropped += u64::from(head.flags & FLAG_DROPPED != 0);
+            Ok(())
+        };
+        self.ask(&requests, &take).await?;
+        *is_stepping = false;
+        drop(is_stepping);
+        drop(requests);
+        self.keep_buffers(given);
+        self.keep_buffers(wanted);
+        Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sets values as they are: trainer 0, before [`Client::begin`]. What the optimizer keeps
+    /// beside them starts anew. Of a key that repeats the last row counts.
+    pub async fn set(&self, values: &[Value<'_>]) -> Result<()> {
+        let rows = self.given_rows(values, true)?;
+        let mut requests = Vec::with_capacity(self.links.len());
+        for number in 0..self.links.len() {
+            let Plan { mut dense, sparse } =
+                Plan::given(Verb::Set, &self.layout, number, values, &rows)?;
+            dense.extend(sparse);
+            requests.push(dense);
+        }
+        let take = |link: &Link, _: &Request<'_>, _: &Payload<Body>| {
+            link.progress().has_delivered = true;
+            Ok(())
+        };
+        self.ask(&requests, &take).await?;
+        drop(requests);
+        self.keep_buffers(rows);
+        Ok(())
+    }
+
+    /// Sends each link its requests, all at the same time.
+    pub(super) async fn ask(&self, requests: &[Vec<Request<'_>>], take: Take<'_>) -> Result<()> {
+        let asked = self.links.iter().zip(requests).filter(|(_, requests)| !requests.is_empty());
+        let exchanges = asked.map(|(link, requests)| async move {
+            let mut take = |index: usize, body| take(link, &requests[index], &link.read(body)?);
+            link.exchange(requests, &mut take).await
+        });
+        try_join_all(exchanges).await.map(|_| ())
+    }
+
+    fn given_rows<'a>(
+        &self,
+        gradients: &[Gradient<'a>],
+        is_unique: bool,
+    ) -> Result<Vec<Option<Rows<'a>>>> {
+        let split = |gradient: &Gradient<'a>| match *gradient {
+            Gradient::Dense { parameter, values } => {
+                self.layout.placed(parameter)?.check_dense(values.len()).map(|()| None)
+            }
+            Gradient::Sparse { parameter, keys, values } => {
+                let placed = self.layout.placed(parameter)?;
+                let width = placed.check_sparse(keys, values.len())?;
+                let placement = (placed.name_hash, self.layout.sparse_shards());
+                let given = (keys, values);
+                Rows::given(given, width, placement, is_unique, self.shelf.take()).map(Some)
+            }
+        };
+        gradients.iter().map(split).collect()
+    }
+
+    fn wanted_rows<'a>(&self, pulls: &[Pull<'a>]) -> Result<Vec<Option<Rows<'a>>>> {
+        let split = |pull: &Pull<'a>| match pull {
+            Pull::Dense { parameter, out } => {
+                self.layout.placed(*parameter)?.check_dense(out.len()).map(|()| None)
+            }
+            Pull::Sparse { parameter, keys, out } => {
+                let placed = self.layout.placed(*parameter)?;
+                let width = placed.check_sparse(keys, out.len())?;
+                let placement = (placed.name_hash, self.layout.sparse_shards());
+                Ok(Some(Rows::wanted(keys, width, placement, self.shelf.take())))
+            }
+        };
+        pulls.iter().map(split).collect()
+    }
+
+    fn keep_buffers(&self, rows: Vec<Option<Rows<'_>>>) {
+        self.shelf.put(rows.into_iter().flatten().map(Rows::into_buffers));
+    }
+}
+
+/// Takes a reply to a request of a link.
+type Take<'a> = &'a (dyn Fn(&Link, &Request<'_>, &Payload<Body>) -> Result<()> + Sync);
+
+fn pull_head(version: u64, style: PullStyle) -> Head {
+    let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+    let flags = flag(style.is_read_only, FLAG_READ_ONLY) | flag(style.is_averaged, FLAG_AVERAGED);
+    Head { version, flags, ..Head::default() }
+}
+
+fn fill(
+    link: &Link,
+    request: &Request<'_>,
+    reply: &Payload<Body>,
+    pulls: &Mutex<&mut [Pull<'_>]>,
+) -> Result<()> {
+    link.progress().read(reply.head.version);
+    let mut pulls = pulls.lock().unwrap_or_else(PoisonError::into_inner);
+    request.fill(reply, &mut pulls)
+}
+
+/// Every shard gets a last frame of every step, be it empty: it counts the steps of all trainers.
+fn number_pushes<'a>(link: &Link, mut plan: Plan<'a>, samples: u64) -> Plan<'a> {
+    if plan.dense.is_empty() && plan.sparse.is_empty() {
+        plan.dense.push(Request::of(Verb::Push, Head::default()));
+    }
+    let mut progress = link.progress();
+    for request in plan.dense.iter_mut().chain(&mut plan.sparse) {
+        progress.sequence += 1;
+        request.head.sequence = progress.sequence;
+        request.head.version = progress.steps;
+        // What brings nothing cannot be too old.
+        let is_empty = request.entries.is_empty();
+        request.head.base = if is_empty { progress.version } else { progress.base };
+    }
+    if let Some(last) = plan.sparse.last_mut().or(plan.dense.last_mut()) {
+        (last.head.flags, last.head.samples) = (FLAG_LAST, samples);
+    }
+    plan
+}
+
+/// Pushes in their order, each pull behind the pushes of the same values. The frames of the same
+/// dense parameters in the same order hold the same blocks and alternate.
+fn one_stream<'a>(pushes: Plan<'a>, pulls: Plan<'a>, is_same_order: bool) -> Vec<Request<'a>> {
+    let mut stream = Vec::new();
+    let mut dense = pulls.dense.into_iter();
+    for push in pushes.dense {
+        stream.push(push);
+        if is_same_order {
+            stream.extend(dense.next());
+        }
+    }
+    stream.extend(pushes.sparse);
+    stream.extend(dense);
+    stream.extend(pulls.sparse);
+    stream
+}
+
+fn dense_parameters<'a>(gradients: &'a [Gradient<'_>]) -> impl Iterator<Item = usize> + 'a {
+    gradients.iter().filter_map(|gradient| match gradient {
+        Gradient::Dense { parameter, .. } => Some(*parameter),
+        Gradient::Sparse { .. } => None,
+    })
+}
+
+fn wanted_parameters<'a>(pulls: &'a [Pull<'_>]) -> impl Iterator<Item = usize> + 'a {
+    pulls.iter().filter_map(|pull| match pull {
+        Pull::Dense { parameter, .. } => Some(*parameter),
+        Pull::Sparse { .. } => None,
+    })
+}

@@ -1,0 +1,25 @@
+//! The parameter server and its client: the heart of the system.
+//!
+//! Trainers pull values and push gradients; shards hold disjoint parts of the model and apply the
+//! optimizer. This crate knows keys, values, versions and peers, never jobs, users or HTTP. It
+//! takes bound listeners and a shutdown signal, and neither prints nor reads the environment.
+//!
+//! Reading order: what a model is (`model`, `optimizer`, `initializer`), where its parts live
+//! (`placement`, `store`), how trainers meet (`policy`), the state machine of one port (`shard`),
+//! its messages and checkpoints, the server around it and the client.
+
+pub mod initializer;
+pub mod model;
+pub mod optimizer;
+
+pub mod placement;
+pub mod policy;
+pub mod store;
+
+pub mod checkpoint;
+pub mod message;
+pub mod metrics;
+pub mod shard;
+
+pub mod client;
+pub mod server;

@@ -1,0 +1,375 @@
+//! Frame ↔ request and reply. Every byte is checked here, so that a shard meets only messages whose
+//! parts are where they claim to be; whether they make sense for the model is the shard's question.
+//!
+//! Rare messages (join, statistics, errors) are JSON. The others share one layout, little-endian:
+//! a head of 64 bytes, the entry heads of 16 bytes, all keys (u64), all values (f32), in the order
+//! of the entries and without gaps, so that keys and values can be used where they were received.
+
+use bytemuck::{Pod, Zeroable};
+use contract::{Error, Kind, Result};
+use serde::{Deserialize, Serialize};
+use std::ops::{Deref, Range};
+
+use crate::model::{Model, Shape};
+use crate::placement::Place;
+
+/// What is spoken over the frames; the version changes when an older peer would misunderstand.
+pub const SERVICE: wire::Service = wire::Service { name: "pserver", version: 1 };
+
+/// What a frame asks for; replies carry the kind of their request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub enum Verb {
+    /// A trainer says who it is and what it trains: JSON [`Join`] → JSON [`Joined`].
+    Join = 1,
+    /// Trainer 0: the values are complete, the shard fills in the rest; training may begin.
+    Begin = 2,
+    /// Values of blocks or rows, to be taken as they are.
+    Set = 3,
+    /// Gradients.
+    Push = 4,
+    /// Asks for values.
+    Pull = 5,
+    /// A trainer has no more data in this pass; answered when none has.
+    FinishPass = 6,
+    /// Answered when all trainers have asked.
+    Synchronize = 7,
+    /// Nothing, but heard.
+    Heartbeat = 8,
+    /// A trainer leaves for good.
+    Goodbye = 9,
+    /// Rows in the order they are stored in, a page at a time.
+    Scan = 10,
+    /// Asks for a checkpoint.
+    Cut = 11,
+    /// JSON [`Statistics`].
+    Statistics = 12,
+}
+
+impl Verb {
+    const ALL: [Verb; 12] = [
+        Verb::Join,
+        Verb::Begin,
+        Verb::Set,
+        Verb::Push,
+        Verb::Pull,
+        Verb::FinishPass,
+        Verb::Synchronize,
+        Verb::Heartbeat,
+        Verb::Goodbye,
+        Verb::Scan,
+        Verb::Cut,
+        Verb::Statistics,
+    ];
+
+    /// The verb of a frame.
+    pub fn decode(code: u16) -> Result<Verb> {
+        Verb::ALL.into_iter().find(|verb| *verb as u16 == code).ok_or_else(|| {
+            Error::new(Kind::Unsupported, "unknown request; use matching releases")
+                .with("code", code)
+        })
+    }
+}
+
+/// The last frame of a trainer's step.
+pub const FLAG_LAST: u32 = 1;
+/// Pull: rows that do not exist are answered with their first values, and not created.
+pub const FLAG_READ_ONLY: u32 = 1 << 1;
+/// Pull and scan: the averaged values, where the optimizer averages.
+pub const FLAG_AVERAGED: u32 = 1 << 2;
+/// Reply to a push: it had been applied before.
+pub const FLAG_DUPLICATE: u32 = 1 << 3;
+/// Reply to a push: it was too old and was thrown away.
+pub const FLAG_DROPPED: u32 = 1 << 4;
+
+/// The fixed part of a message, the same for all but the JSON ones. Unused fields are zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Head {
+    /// Push: counts this trainer's push frames to this shard, from 1.
+    pub sequence: u64,
+    /// Push: the step. Pull: the least version. Finish pass: the pass. Synchronize: its number.
+    /// Scan: where to continue. Reply: the shard's version (scan: where to continue).
+    pub version: u64,
+    /// Push: the version that the gradients were computed from. Reply: the pass.
+    pub base: u64,
+    /// Push: samples of this step, in its last frame. Scan: the most rows to return.
+    pub samples: u64,
+    /// The newest checkpoint cut heard of, 0 for none.
+    pub cut: u64,
+    /// The version at which it is taken.
+    pub cut_version: u64,
+    /// The trainer.
+    pub rank: u32,
+    /// `FLAG_…`.
+    pub flags: u32,
+    /// Number of entry heads.
+    pub entries: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// One parameter's share of a message.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct EntryHead {
+    /// Its place in the model.
+    pub parameter: u32,
+    /// The type of the values: 0 is f32, the only one so far.
+    pub data_type: u16,
+    /// Zero.
+    pub reserved: u16,
+    /// Number of keys: rows, or block numbers of a dense parameter.
+    pub keys: u32,
+    /// Number of values.
+    pub values: u32,
+}
+
+const HEAD_BYTES: usize = size_of::<Head>();
+const ENTRY_BYTES: usize = size_of::<EntryHead>();
+/// The most entries of one message.
+pub const ENTRIES_MAX: u32 = 65_536;
+
+/// A received message with its keys and values in place.
+#[derive(Debug)]
+pub struct Payload<B> {
+    body: B,
+    /// The fixed part.
+    pub head: Head,
+    /// Where each entry's keys and values are.
+    pub entries: Vec<Entry>,
+}
+
+/// One parameter's share of a received message.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Its place in the model.
+    pub parameter: u32,
+    keys: Range<usize>,
+    values: Range<usize>,
+}
+
+impl<B: Deref<Target = [u8]>> Payload<B> {
+    /// Checks that the parts fit the body exactly.
+    pub fn decode(body: B) -> Result<Self> {
+        let bytes = &*body;
+        let head: Head = bytes
+            .get(..HEAD_BYTES)
+            .map(bytemuck::pod_read_unaligned)
+            .ok_or_else(|| damaged("message is shorter than its head"))?;
+        if head.entries > ENTRIES_MAX {
+            return Err(damaged("message has too many entries").with("entries", head.entries));
+        }
+        let table = HEAD_BYTES..HEAD_BYTES + head.entries as usize * ENTRY_BYTES;
+        let heads =
+            bytes.get(table.clone()).ok_or_else(|| damaged("message ends in its entries"))?;
+        let heads = heads.chunks_exact(ENTRY_BYTES).map(bytemuck::pod_read_unaligned::<EntryHead>);
+        let key_count: usize = heads.clone().map(|entry| entry.keys as usize).sum();
+        let value_count: usize = heads.clone().map(|entry| entry.values as usize).sum();
+        let values_start = table.end + key_count * 8;
+        if values_start + value_count * 4 != bytes.len() {
+            return Err(damaged("message does not have the size its entries claim")
+                .with("claimed_bytes", values_start + value_count * 4)
+                .with("bytes", bytes.len()));
+        }
+        let (mut keys_at, mut values_at) = (table.end, values_start);
+        let mut entries = Vec::with_capacity(head.entries as usize);
+        for entry in heads {
+            if entry.data_type != 0 {
+                return Err(Error::new(Kind::Unsupported, "values must be 32-bit floats, type 0")
+                    .with("data_type", entry.data_type));
+            }
+            let keys = keys_at..keys_at + entry.keys as usize * 8;
+            let values = values_at..values_at + entry.values as usize * 4;
+            (keys_at, values_at) = (keys.end, values.end);
+            entries.push(Entry { parameter: entry.parameter, keys, values });
+        }
+        // The transport hands out aligned bodies; this is our promise, not the peer's.
+        bytemuck::try_cast_slice::<u8, u64>(&bytes[table.end..values_start])
+            .map_err(|_| Error::new(Kind::Io, "message body is not aligned"))?;
+        Ok(Payload { body, head, entries })
+    }
+
+    /// Bytes of the whole message.
+    pub fn bytes(&self) -> usize {
+        self.body.len()
+    }
+
+    /// The keys of an entry.
+    pub fn keys(&self, entry: &Entry) -> &[u64] {
+        bytemuck::cast_slice(&self.body[entry.keys.clone()])
+    }
+
+    /// The values of an entry.
+    pub fn values(&self, entry: &Entry) -> &[f32] {
+        bytemuck::cast_slice(&self.body[entry.values.clone()])
+    }
+}
+
+/// A message to be sent, its parts in the order in which they travel.
+#[derive(Debug, Default)]
+pub struct Message {
+    /// The fixed part; the number of entries is filled in when it is encoded.
+    pub head: Head,
+    /// One per parameter.
+    pub entries: Vec<EntryHead>,
+    /// Of all entries.
+    pub keys: Vec<u64>,
+    /// Of all entries.
+    pub values: Vec<f32>,
+}
+
+impl Message {
+    /// Only a head.
+    pub fn of(head: Head) -> Self {
+        Message { head, ..Message::default() }
+    }
+
+    /// The parts as bytes, to be written one after the other; nothing is copied but the heads.
+    pub fn heads(&self) -> Vec<u8> {
+        encode_heads(self.head, &self.entries)
+    }
+}
+
+/// Head and entry heads as bytes.
+pub fn encode_heads(head: Head, entries: &[EntryHead]) -> Vec<u8> {
+    let head = Head { entries: entries.len() as u32, ..head };
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + entries.len() * ENTRY_BYTES);
+    bytes.extend_from_slice(bytemuck::bytes_of(&head));
+    bytes.extend_from_slice(bytemuck::cast_slice(entries));
+    bytes
+}
+
+/// What a trainer says when it joins a shard.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Join {
+    /// Its rank.
+    pub rank: u32,
+    /// The number of trainers.
+    pub trainers: u32,
+    /// Which server the trainer takes this for, from 0.
+    pub server: u32,
+    /// The number of servers.
+    pub servers: u32,
+    /// Which of the server's ports this is, from 0, the dense ones first.
+    pub port: u32,
+    /// Ports of each server for dense parameters, at least 1.
+    pub dense_ports: u32,
+    /// Ports of each server for sparse parameters; with 0 the dense ports hold them too.
+    pub sparse_ports: u32,
+    /// The model.
+    pub model: Model,
+    /// Steps that this process has completed; `None` for one that has just started.
+    #[serde(default)]
+    pub steps: Option<u64>,
+    /// The last push frame that this process knows to be applied.
+    #[serde(default)]
+    pub acknowledged: u64,
+    /// Async: gradients older than this many times the number of trainers are thrown away.
+    #[serde(default)]
+    pub lag_ratio_max: Option<f32>,
+}
+
+impl Join {
+    /// Where the shard stands among those of its kind.
+    pub fn place(&self) -> Result<Place> {
+        if self.port < self.dense_ports {
+            return Place::new(self.server, self.servers, self.port, self.dense_ports);
+        }
+        Place::new(self.server, self.servers, self.port - self.dense_ports, self.sparse_ports)
+    }
+
+    /// Whether the shard holds parameters of this shape.
+    pub fn holds(&self, shape: Shape) -> bool {
+        let is_dense_port = self.port < self.dense_ports;
+        if shape.is_sparse() { !is_dense_port || self.sparse_ports == 0 } else { is_dense_port }
+    }
+}
+
+/// What a shard answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Joined {
+    /// Whether trainer 0 has still to bring or order the first values.
+    pub needs_values: bool,
+    /// Updates so far.
+    pub version: u64,
+    /// Passes so far.
+    pub pass: u64,
+    /// The last push frame of this trainer that was applied.
+    pub sequence: u64,
+    /// The checkpoint that the values came from, if any.
+    #[serde(default)]
+    pub restored_cut: Option<u64>,
+    /// The highest number at which all trainers have synchronized.
+    #[serde(default)]
+    pub synchronized: u64,
+}
+
+/// What a shard knows of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statistics {
+    /// Updates so far.
+    pub version: u64,
+    /// Passes so far.
+    pub pass: u64,
+    /// Samples so far.
+    pub samples: u64,
+    /// Sparse rows.
+    pub rows: u64,
+    /// Bytes that its tables hold.
+    pub bytes: u64,
+    /// The newest checkpoint that is complete on disk.
+    pub last_cut: u64,
+}
+
+/// An error as it travels.
+#[derive(Debug, Serialize, Deserialize)]
+struct Fault {
+    kind: String,
+    message: String,
+    context: Vec<(String, String)>,
+}
+
+/// An error as JSON.
+pub fn encode_error(error: &Error) -> Vec<u8> {
+    let fault = Fault {
+        kind: format!("{:?}", error.kind()),
+        message: error.message().to_owned(),
+        context: error.context().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+    };
+    serde_json::to_vec(&fault).unwrap_or_default()
+}
+
+/// An error that a peer sent.
+pub fn decode_error(body: &[u8]) -> Error {
+    let Ok(fault) = serde_json::from_slice::<Fault>(body) else {
+        return damaged("the peer failed and did not say why");
+    };
+    let kind = Kind::ALL.into_iter().find(|kind| format!("{kind:?}") == fault.kind);
+    let context: Vec<String> =
+        fault.context.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+    let message = match context.is_empty() {
+        true => fault.message,
+        false => format!("{} ({})", fault.message, context.join(", ")),
+    };
+    Error::new(kind.unwrap_or(Kind::Io), message)
+}
+
+/// Reads a JSON message.
+pub fn decode_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T> {
+    serde_json::from_slice(body).map_err(|source| damaged("message cannot be read").because(source))
+}
+
+/// Writes a JSON message.
+pub fn encode_json(message: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(message)
+        .map_err(|source| Error::new(Kind::Invalid, "message cannot be written").because(source))
+}
+
+fn damaged(message: &str) -> Error {
+    Error::new(Kind::Damaged, message)
+}
+
+#[cfg(target_endian = "big")]
+compile_error!("messages are used where they were received, which needs a little-endian machine");

@@ -1,0 +1,296 @@
+//! A rule bound to one parameter: what the stores call for every row and block.
+//!
+//! It adds to the rule what is the same for all rules: the counters, the decay that untouched
+//! sparse rows owe, the average. State and counters of a new row or block are all 0.
+
+use super::average::{self, Average};
+use super::decay::{Owed, Terms};
+use super::{Optimizer, Rule, Settings};
+use contract::Result;
+
+/// The moment of an update, the same for all values of a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Now {
+    /// Updates before this one; for a read, updates so far.
+    pub step: u64,
+    /// The learning rate of [`Optimizer::rate`].
+    pub rate: f32,
+}
+
+/// The state that a value needs beside itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// f32 columns, each as wide as the value.
+    pub state: Vec<&'static str>,
+    /// One u32 each per row or block.
+    pub counters: Vec<&'static str>,
+}
+
+/// A rule bound to one parameter.
+///
+/// Counters stop at their limits or wrap: `touches` stays at `u32::MAX`, where no rule notices;
+/// `last_step` is the step modulo 2³², so a row that is not visited for 2³¹ updates or more is not
+/// charged for them.
+#[derive(Debug, Clone)]
+pub struct Update {
+    rule: Rule,
+    settings: Settings,
+    average: Option<Average>,
+    columns: Columns,
+    /// Columns of the rule, which come before those of the average.
+    rule_columns: usize,
+    /// Counters come in this order, those of the average last.
+    has_touches: bool,
+    has_last_step: bool,
+}
+
+impl Update {
+    /// Binds the model's optimizer to a parameter.
+    ///
+    /// # Errors
+    /// If a number of either cannot be.
+    pub fn new(optimizer: &Optimizer, settings: &Settings, is_sparse: bool) -> Result<Update> {
+        optimizer.check()?;
+        settings.check()?;
+        let rule =
+            settings.momentum.map_or(optimizer.rule, |own| optimizer.rule.with_momentum(own));
+        let has_decay = settings.l1 != 0.0 || settings.l2 != 0.0;
+        let has_touches = rule.kernel().counts_touches() || optimizer.average.is_some();
+        let has_last_step = is_sparse && has_decay && rule.is_idle_without_gradient();
+
+        let mut columns = Columns { state: rule.kernel().columns(), counters: Vec::new() };
+        let rule_columns = columns.state.len();
+        columns.counters.extend(has_touches.then_some("touches"));
+        columns.counters.extend(has_last_step.then_some("last_step"));
+        if optimizer.average.is_some() {
+            columns.state.extend(average::COLUMNS);
+            columns.counters.extend(average::COUNTERS);
+        }
+        Ok(Update {
+            rule,
+            settings: *settings,
+            average: optimizer.average,
+            columns,
+            rule_columns,
+            has_touches,
+            has_last_step,
+        })
+    }
+
+    /// What it keeps beside a value.
+    pub fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// One update. `gradient` is the sum over samples and trainers; `state` has the columns one
+    /// after the other, each as long as the value. What the row owes is settled first.
+    ///
+    /// # Panics
+    /// If the lengths do not fit together.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a row come from different places")]
+    pub fn apply(
+        &self,
+        now: &Now,
+        gradient: &[f32],
+        value: &mut [f32],
+        state: &mut [f32],
+        counters: &mut [u32],
+    ) {
+        assert_eq!(gradient.len(), value.len(), "gradient and value differ in length");
+        self.catch_up(now, value, state, counters);
+        if self.has_last_step {
+            counters[self.last_step()] = (now.step as u32).wrapping_add(1);
+        }
+        let touches = if self.has_touches {
+            counters[0] = counters[0].saturating_add(1);
+            counters[0]
+        } else {
+            0
+        };
+        let (own, averages) = state.split_at_mut(self.rule_columns * value.len());
+        if self.settings.l1 == 0.0 && self.settings.clip.is_none() {
+            self.rule.apply(self.terms::<false>(now, touches), gradient, value, own);
+        } else {
+            self.rule.apply(self.terms::<true>(now, touches), gradient, value, own);
+        }
+        if let Some(average) = &self.average {
+            average.add(touches, value, averages, &mut counters[self.average_counters()..]);
+        }
+    }
+
+    /// Settles the decay that a sparse row owes for the updates that did not touch it; to be called
+    /// before a row is read. It takes the present learning rate for all of them. Where
+    /// [`Update::needs_catch_up`] is false it does nothing.
+    ///
+    /// # Panics
+    /// If the lengths do not fit together.
+    #[inline]
+    pub fn catch_up(&self, now: &Now, value: &mut [f32], state: &mut [f32], counters: &mut [u32]) {
+        assert_eq!(state.len(), self.columns.state.len() * value.len(), "state of another shape");
+        assert_eq!(counters.len(), self.columns.counters.len(), "counters of another shape");
+        if let Some(owed) = self.owed(now, counters) {
+            counters[self.last_step()] = now.step as u32;
+            self.rule.kernel().settle(&owed, value, state);
+        }
+    }
+
+    /// Writes the value of a row to `out` as it is now, what it owes settled, and leaves the row
+    /// itself as it was: for reads that must not write.
+    ///
+    /// # Panics
+    /// If the lengths do not fit together.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a row come from different places")]
+    pub fn read(&self, now: &Now, value: &[f32], state: &[f32], counters: &[u32], out: &mut [f32]) {
+        out.copy_from_slice(value);
+        if let Some(owed) = self.owed(now, counters) {
+            self.rule.kernel().settle(&owed, out, state);
+        }
+    }
+
+    /// Whether rows owe anything while they are not touched.
+    pub fn needs_catch_up(&self) -> bool {
+        self.has_last_step
+    }
+
+    /// The value to save or test with: the average where averaging is on and has begun, else the
+    /// value itself, as it was at its last visit.
+    pub fn applied<'a>(
+        &self,
+        value: &'a [f32],
+        state: &[f32],
+        counters: &[u32],
+        scratch: &'a mut Vec<f32>,
+    ) -> &'a [f32] {
+        if self.average.is_none() {
+            return value;
+        }
+        let averages = &state[self.rule_columns * value.len()..];
+        if average::read(averages, &counters[self.average_counters()..], scratch) {
+            scratch
+        } else {
+            value
+        }
+    }
+
+    #[inline]
+    fn owed(&self, now: &Now, counters: &[u32]) -> Option<Owed> {
+        if !self.has_last_step {
+            return None;
+        }
+        // Steps never go back. If they did, a negative difference must not be taken for a huge one.
+        let updates = (now.step as u32).wrapping_sub(counters[self.last_step()]).cast_signed();
+        (updates > 0).then(|| Owed {
+            updates: updates.unsigned_abs(),
+            rate: now.rate * self.settings.learning_rate,
+            l2: self.settings.l2,
+            l1: self.settings.l1,
+        })
+    }
+
+    #[inline]
+    fn terms<const BOUNDS: bool>(&self, now: &Now, touches: u32) -> Terms<BOUNDS> {
+        let Settings { learning_rate, l1, l2, clip, .. } = self.settings;
+        let clip = clip.unwrap_or(f32::INFINITY);
+        Terms { rate: now.rate * learning_rate, l2, l1, clip, touches }
+    }
+
+    fn last_step(&self) -> usize {
+        usize::from(self.has_touches)
+    }
+
+    fn average_counters(&self) -> usize {
+        usize::from(self.has_touches) + usize::from(self.has_last_step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::optimizer::{AdaGrad, Adam, Momentum, RmsProp};
+
+    const DECAY: Settings =
+        Settings { learning_rate: 1.0, momentum: None, l1: 0.0, l2: 0.5, clip: None };
+
+    fn update(rule: Rule, settings: Settings, is_sparse: bool) -> Update {
+        Update::new(&Optimizer::new(rule, 0.1), &settings, is_sparse).unwrap()
+    }
+
+    #[track_caller]
+    fn check_columns(update: &Update, state: &[&str], counters: &[&str]) {
+        assert_eq!(update.columns().state, state);
+        assert_eq!(update.columns().counters, counters);
+    }
+
+    #[test]
+    fn a_row_keeps_only_what_its_rule_needs() {
+        let (sgd, adagrad) =
+            (Rule::Momentum(Momentum::default()), Rule::AdaGrad(AdaGrad::default()));
+        let momentum = Settings { momentum: Some(0.9), ..DECAY };
+        check_columns(&update(sgd, Settings::default(), true), &[], &[]);
+        check_columns(&update(sgd, DECAY, true), &[], &["last_step"]);
+        check_columns(&update(sgd, DECAY, false), &[], &[]);
+        check_columns(&update(sgd, momentum, true), &["momentum"], &[]);
+        check_columns(&update(adagrad, Settings::default(), true), &["square_sum"], &[]);
+        check_columns(&update(adagrad, DECAY, true), &["square_sum"], &["last_step"]);
+        check_columns(&update(adagrad, momentum, true), &["square_sum", "momentum"], &[]);
+        let adam = Rule::Adam(Adam::default());
+        check_columns(&update(adam, DECAY, true), &["first_moment", "second_moment"], &["touches"]);
+        let rmsprop = Rule::RmsProp(RmsProp::default());
+        let columns = ["square_mean", "gradient_mean"];
+        check_columns(&update(rmsprop, DECAY, false), &columns, &["touches"]);
+        let average = Some(Average { window: 0.5, window_max: 10 });
+        let averaged = Optimizer { average, ..Optimizer::new(sgd, 0.1) };
+        check_columns(
+            &Update::new(&averaged, &DECAY, true).unwrap(),
+            &["average_sum", "average_error", "average_previous_sum"],
+            &["touches", "last_step", "average_count", "average_previous_count"],
+        );
+    }
+
+    #[test]
+    fn a_momentum_of_zero_stays_zero() {
+        let rule = Rule::Momentum(Momentum { momentum: 0.9, nesterov: false });
+        let own = Settings { momentum: Some(0.0), ..Settings::default() };
+        assert!(update(rule, own, false).columns().state.is_empty());
+        assert!(!update(rule, Settings::default(), false).columns().state.is_empty());
+    }
+
+    #[test]
+    fn only_idle_rows_with_decay_owe_anything() {
+        let sgd = Rule::Momentum(Momentum::default());
+        assert!(update(sgd, DECAY, true).needs_catch_up());
+        assert!(!update(sgd, DECAY, false).needs_catch_up());
+        assert!(!update(sgd, Settings::default(), true).needs_catch_up());
+        assert!(!update(Rule::Adam(Adam::default()), DECAY, true).needs_catch_up());
+    }
+
+    #[test]
+    fn the_last_step_wraps_and_never_goes_back() {
+        let update = update(Rule::Momentum(Momentum::default()), DECAY, true);
+        let mut value = [1.0];
+        let mut counters = [u32::MAX - 1];
+        let mut read = |step: u64| {
+            update.catch_up(&Now { step, rate: 1.0 }, &mut value, &mut [], &mut counters);
+            (value[0], counters[0])
+        };
+        assert_eq!(read(u64::from(u32::MAX) + 2), (0.125, 1));
+        assert_eq!(read(u64::from(u32::MAX) + 2), (0.125, 1));
+        assert_eq!(read(u64::from(u32::MAX)), (0.125, 1));
+    }
+
+    #[test]
+    fn touches_stop_at_their_limit() {
+        let update = update(Rule::Adam(Adam::default()), Settings::default(), true);
+        let (mut value, mut state, mut counters) = ([1.0], [0.0; 2], [u32::MAX]);
+        update.apply(&Now { step: 0, rate: 0.1 }, &[0.1], &mut value, &mut state, &mut counters);
+        assert_eq!(counters, [u32::MAX]);
+        assert!(value[0].is_finite() && value[0] < 1.0);
+    }
+
+    #[test]
+    #[should_panic(expected = "state of another shape")]
+    fn a_state_of_another_shape_is_our_bug() {
+        let update = update(Rule::AdaGrad(AdaGrad::default()), DECAY, true);
+        update.apply(&Now { step: 0, rate: 0.1 }, &[0.1], &mut [1.0], &mut [], &mut [0]);
+    }
+}

@@ -1,0 +1,333 @@
+//! One port: accepts connections, feeds the shard, hands replies to the links, watches the clock.
+
+use super::link::Link;
+use super::saver::Saver;
+use super::{Checkpointing, ServerConfig};
+use crate::checkpoint::{self, Which};
+use crate::message::{Join, Verb};
+use crate::metrics::Metrics;
+use crate::shard::{CutFacts, Part, Request, Restore, Saved, Shard};
+use contract::{Error, Kind, Result};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::TcpListener;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, watch};
+use tokio::task::{JoinSet, LocalSet};
+use wire::{Acceptor, Body, Connection, Frame, Header};
+
+const TICK: Duration = Duration::from_millis(200);
+/// How long replies to a job that has ended may take to leave.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// Requests of one connection that are handled before others get their turn.
+const REQUESTS_PER_TURN: usize = 32;
+/// Copies made for a checkpoint under way beyond which requests wait for the disk.
+const DISPLACED_BYTES_MAX: usize = 512 << 20;
+
+/// Serves one port until the job is over, a stop is signalled, or it cannot go on.
+pub(super) fn serve(
+    listeners: Vec<TcpListener>,
+    acceptor: Acceptor,
+    config: &ServerConfig,
+    stops: [watch::Receiver<bool>; 2],
+) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| Error::io("cannot start the runtime of a port", source))?;
+    LocalSet::new().block_on(&runtime, async {
+        let mut number = 0;
+        let mut open = Vec::new();
+        for listener in listeners {
+            let place = |source| Error::io("cannot listen", source);
+            listener.set_nonblocking(true).map_err(place)?;
+            number = listener.local_addr().map_err(place)?.port();
+            open.push(tokio::net::TcpListener::from_std(listener).map_err(place)?);
+        }
+        let port = Rc::new(Port::new(number, config)?);
+        port.run(open, acceptor, config, stops).await
+    })
+}
+
+/// Where an answer goes.
+#[derive(Debug, Clone, Copy)]
+struct Token {
+    connection: u64,
+    request: Header,
+}
+
+struct Port {
+    shard: RefCell<Shard<Token, Body>>,
+    restore: RefCell<Source>,
+    links: RefCell<HashMap<u64, Rc<Link>>>,
+    /// Connections so far; they are numbered.
+    connections: Cell<u64>,
+    /// The job is over, or has failed.
+    has_ended: Notify,
+    has_begun_cut: Notify,
+    has_saved: Notify,
+    is_ending: Cell<bool>,
+    number: u16,
+}
+
+/// Where values come from when the first trainer joins.
+struct Source(Option<checkpoint::Directory>);
+
+impl Restore for Source {
+    fn restore(
+        &mut self,
+        join: &Join,
+        put: &mut dyn FnMut(usize, Part<'_>) -> Result<()>,
+    ) -> Result<Option<CutFacts>> {
+        let Some(directory) = &mut self.0 else { return Ok(None) };
+        match directory.restore(join, put) {
+            // The job before this one ended before its first checkpoint was complete.
+            Err(error) if error.kind() == Kind::NotFound && directory.which == Which::Latest => {
+                tracing::warn!(error = %error.chain(), "no complete checkpoint: beginning anew");
+                Ok(None)
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+impl Port {
+    fn new(number: u16, config: &ServerConfig) -> Result<Self> {
+        let mut shard = Shard::new(config.shard(), Metrics::new(number), Instant::now());
+        if let Some(checkpoint) = &config.checkpoint {
+            // Another job's, perhaps: its checkpoints are not overwritten.
+            shard.number_cuts_after(checkpoint::newest(&checkpoint.folder)?);
+        }
+        Ok(Port {
+            shard: RefCell::new(shard),
+            restore: RefCell::new(Source(config.restore.clone())),
+            links: RefCell::default(),
+            connections: Cell::new(0),
+            has_ended: Notify::new(),
+            has_begun_cut: Notify::new(),
+            has_saved: Notify::new(),
+            is_ending: Cell::new(false),
+            number,
+        })
+    }
+
+    async fn run(
+        self: Rc<Self>,
+        listeners: Vec<tokio::net::TcpListener>,
+        acceptor: Acceptor,
+        config: &ServerConfig,
+        [mut stop, mut has_failed]: [watch::Receiver<bool>; 2],
+    ) -> Result<()> {
+        let mut accepting = JoinSet::new();
+        for listener in listeners {
+            let port = Rc::clone(&self);
+            accepting.spawn_local(port.accept(listener, acceptor.clone(), config.connections_max));
+        }
+        let saving = config
+            .checkpoint
+            .as_ref()
+            .map(|checkpoint| tokio::task::spawn_local(Rc::clone(&self).save(checkpoint.clone())));
+        let mut ticks = tokio::time::interval(TICK);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {
+                    self.shard.borrow_mut().tick(Instant::now());
+                    self.deliver();
+                }
+                () = self.has_ended.notified() => {}
+                _ = stop.wait_for(|stop| *stop) => break,
+                _ = has_failed.wait_for(|failed| *failed) => break,
+            }
+            let shard = self.shard.borrow();
+            if shard.is_over() || shard.failure().is_some() {
+                break;
+            }
+        }
+        accepting.abort_all();
+        let outcome = self.shard.borrow().failure().map_or(Ok(()), Err);
+        if let Some(saving) = saving {
+            if outcome.is_ok() {
+                self.shard.borrow_mut().begin_last_cut();
+            }
+            self.is_ending.set(true);
+            self.has_begun_cut.notify_one();
+            let saved = saving.await;
+            saved.map_err(|source| Error::new(Kind::Io, "saving failed").because(source))??;
+        }
+        self.farewell().await;
+        outcome
+    }
+
+    async fn accept(
+        self: Rc<Self>,
+        listener: tokio::net::TcpListener,
+        acceptor: Acceptor,
+        connections_max: usize,
+    ) {
+        loop {
+            let socket = match listener.accept().await {
+                Ok((socket, _)) => socket,
+                Err(error) => {
+                    // Out of file descriptors, most likely: others must end before we go on.
+                    tracing::warn!(port = self.number, %error, "cannot accept a connection");
+                    tokio::time::sleep(TICK).await;
+                    continue;
+                }
+            };
+            if self.links.borrow().len() >= connections_max {
+                tracing::warn!(port = self.number, connections_max, "too many connections");
+                continue;
+            }
+            let connection = self.connections.get();
+            self.connections.set(connection + 1);
+            let (port, acceptor) = (Rc::clone(&self), acceptor.clone());
+            tokio::task::spawn_local(async move {
+                let outcome = match acceptor.accept(socket).await {
+                    Ok(established) => port.converse(connection, established).await,
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = outcome {
+                    tracing::warn!(port = port.number, error = %error.chain(), "connection ended");
+                }
+            });
+        }
+    }
+
+    async fn converse(&self, connection: u64, established: Connection) -> Result<()> {
+        let Connection { sender, mut receiver, .. } = established;
+        let link = Rc::new(Link::default());
+        self.links.borrow_mut().insert(connection, Rc::clone(&link));
+        let writing = tokio::task::spawn_local(Rc::clone(&link).write(sender));
+        let outcome = loop {
+            let mut next = match receiver.next().await {
+                Ok(Some(frame)) => Some(frame),
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            };
+            let mut handled = 0;
+            while let Some(frame) = next.take() {
+                self.handle(connection, frame);
+                handled += 1;
+                if handled < REQUESTS_PER_TURN {
+                    match receiver.next_buffered() {
+                        Ok(frame) => next = frame,
+                        Err(_) => break, // Said again by `next`.
+                    }
+                }
+            }
+            while self.shard.borrow().displaced_bytes() > DISPLACED_BYTES_MAX {
+                self.has_saved.notified().await;
+            }
+            link.room().await;
+            tokio::task::yield_now().await;
+        };
+        self.links.borrow_mut().remove(&connection);
+        self.shard.borrow_mut().forget(|token| token.connection == connection);
+        link.close();
+        // The peer is gone; what could not be written is nobody's loss.
+        let _ = writing.await;
+        outcome
+    }
+
+    fn handle(&self, connection: u64, frame: Frame) {
+        let Frame { header: request, incarnation, body } = frame;
+        let token = Token { connection, request };
+        match Verb::decode(request.kind) {
+            Ok(verb) => {
+                let request = Request { token, verb, incarnation, body };
+                let mut shard = self.shard.borrow_mut();
+                shard.handle(Instant::now(), request, &mut *self.restore.borrow_mut());
+            }
+            Err(error) => self.put(token, crate::shard::Reply::Error(error)),
+        }
+        self.deliver();
+    }
+
+    /// Hands out what the shard has to say.
+    fn deliver(&self) {
+        let mut shard = self.shard.borrow_mut();
+        let replies = shard.take_replies();
+        if shard.is_cutting() {
+            self.has_begun_cut.notify_one();
+        }
+        if shard.is_over() || shard.failure().is_some() {
+            self.has_ended.notify_one();
+        }
+        drop(shard);
+        for (token, reply) in replies {
+            self.put(token, reply);
+        }
+    }
+
+    fn put(&self, token: Token, reply: crate::shard::Reply) {
+        if let Some(link) = self.links.borrow().get(&token.connection) {
+            link.put(token.request, reply);
+        }
+    }
+
+    /// Moves checkpoints from the shard to the disk, a piece at a time.
+    async fn save(self: Rc<Self>, config: Checkpointing) -> Result<()> {
+        let mut saver: Option<Saver> = None;
+        loop {
+            while self.shard.borrow().is_cutting() {
+                if saver.is_none() {
+                    let join = self.shard.borrow().joined().cloned();
+                    let Some(join) = join else { break };
+                    saver = Some(Saver::start(&config, &join)?);
+                }
+                if let Some(saver) = &mut saver {
+                    self.save_cut(saver).await;
+                }
+            }
+            if self.is_ending.get() {
+                if let Some(saver) = saver {
+                    saver.finish();
+                }
+                return Ok(());
+            }
+            self.has_begun_cut.notified().await;
+        }
+    }
+
+    async fn save_cut(&self, saver: &mut Saver) {
+        loop {
+            let piece = self.shard.borrow_mut().next_saved();
+            self.has_saved.notify_waiters();
+            let Some(piece) = piece else { return };
+            let is_end = matches!(piece, Saved::End);
+            if saver.put(piece).await.is_err() {
+                tracing::error!(port = self.number, "the checkpoint thread has ended");
+                return;
+            }
+            if is_end {
+                match saver.done().await {
+                    Ok(done) => {
+                        let cut = done.completed.cut;
+                        self.shard.borrow_mut().complete_cut(cut, done.time, done.completed.bytes);
+                        tracing::info!(port = self.number, cut, "checkpoint written");
+                    }
+                    Err(error) => {
+                        tracing::error!(port = self.number, error = %error.chain(), "cannot write checkpoint");
+                    }
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Lets the last replies leave.
+    async fn farewell(&self) {
+        let idle = async {
+            while self.links.borrow().values().any(|link| !link.is_idle()) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        // A peer that does not read its last reply does not keep the server alive.
+        let _ = tokio::time::timeout(FAREWELL, idle).await;
+        for link in self.links.borrow().values() {
+            link.close();
+        }
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,191 @@
+//! Gradients: judged, checked as a whole, then applied or held for the others of the step.
+
+use super::{Job, Parked, Phase, Reply, Shard, Waiting, not_joined};
+use crate::message::{FLAG_DROPPED, FLAG_DUPLICATE, FLAG_LAST, Payload};
+use crate::policy::Freshness;
+use contract::mode::Mode;
+use contract::{Error, Kind, Result};
+use std::ops::Deref;
+use std::rc::Rc;
+use std::time::Instant;
+
+impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
+    pub(super) fn push(
+        &mut self,
+        now: Instant,
+        token: T,
+        payload: Rc<Payload<B>>,
+    ) -> Result<Option<Reply>> {
+        let head = payload.head;
+        let version = self.job.as_ref().map_or(0, |job| job.version);
+        self.metrics.push(payload.bytes(), version.saturating_sub(head.base));
+        if self.must_wait(&payload)? {
+            self.park(now, token, Waiting::Push(payload));
+            return Ok(None);
+        }
+        let flags = self.take_push(&payload)?;
+        self.advance(now)?;
+        Ok(Some(self.acknowledgement(flags)))
+    }
+
+    fn must_wait(&self, payload: &Payload<B>) -> Result<bool> {
+        let head = payload.head;
+        // Frames of a rank are taken in the order in which they were sent.
+        let is_behind = self.parked.iter().any(|parked| match &parked.waiting {
+            Waiting::Push(other) => {
+                other.head.rank == head.rank && other.head.sequence < head.sequence
+            }
+            _ => false,
+        });
+        if is_behind {
+            return Ok(true);
+        }
+        if self.members.judge(head.rank, head.sequence)? == Freshness::Duplicate {
+            return Ok(false);
+        }
+        let job = self.job.as_ref().ok_or_else(not_joined)?;
+        match job.phase {
+            Phase::NeedsValues => {
+                Err(Error::new(Kind::Conflict, "no values yet: pull before pushing"))
+            }
+            Phase::NeedsTrainers => Ok(true),
+            // A trainer that is a step ahead of the others: its next step waits for theirs.
+            Phase::Ready => Ok(job.has_sync && self.members.steps(head.rank)? > job.version),
+        }
+    }
+
+    /// Applies or holds a push that need not wait; the flags of its reply.
+    fn take_push(&mut self, payload: &Rc<Payload<B>>) -> Result<u32> {
+        let head = payload.head;
+        if self.members.judge(head.rank, head.sequence)? == Freshness::Duplicate {
+            self.metrics.duplicate();
+            return Ok(FLAG_DUPLICATE);
+        }
+        let job = self.job.as_mut().ok_or_else(not_joined)?;
+        for entry in &payload.entries {
+            job.table(entry.parameter)?.check(payload, entry, true)?;
+        }
+        let awaited = self.members.waited_for();
+        let is_dropped = job.is_too_old(head.base, self.members.len());
+        job.take_gradients(payload, &awaited, is_dropped)?;
+        let is_last = head.flags & FLAG_LAST != 0;
+        self.members.accept(head.rank, head.sequence, is_last)?;
+        if is_last {
+            job.step_samples += head.samples;
+            if !job.has_sync {
+                job.finish_step()?;
+            }
+        }
+        if is_dropped {
+            self.metrics.dropped();
+            return Ok(FLAG_DROPPED);
+        }
+        Ok(0)
+    }
+
+    /// Does everything that has become possible: steps, passes, parked requests.
+    pub(super) fn advance(&mut self, now: Instant) -> Result<()> {
+        loop {
+            let Some(job) = &mut self.job else { return Ok(()) };
+            let mut has_moved = false;
+            if job.phase == Phase::Ready && job.has_sync && self.members.completes(job.version) {
+                job.finish_step()?;
+                has_moved = true;
+            }
+            if job.phase == Phase::Ready && self.members.is_pass_over() && !self.members.is_over() {
+                job.pass += 1;
+                job.update_rate();
+                self.members.start_pass(job.version);
+                has_moved = true;
+            }
+            self.take_due_cut();
+            has_moved |= self.answer_parked(now)?;
+            if !has_moved {
+                return Ok(());
+            }
+        }
+    }
+
+    // Answers what no longer has to wait; true after a parked push, which may have moved the rest.
+    fn answer_parked(&mut self, now: Instant) -> Result<bool> {
+        let mut place = 0;
+        while place < self.parked.len() {
+            if !self.is_due(&self.parked[place].waiting)? {
+                place += 1;
+                continue;
+            }
+            let Parked { token, since, waiting } = self.parked.remove(place);
+            self.metrics.waited(now.saturating_duration_since(since));
+            let has_pushed = matches!(waiting, Waiting::Push(_));
+            let outcome = match waiting {
+                Waiting::Pull(payload) => self.answer_pull(&payload),
+                Waiting::Push(payload) => {
+                    self.take_push(&payload).map(|flags| self.acknowledgement(flags))
+                }
+                Waiting::FinishPass { rank, .. } => self.pass_finished(rank),
+                Waiting::Synchronize { .. } => Ok(self.acknowledgement(0)),
+            };
+            self.outbox.push((token, outcome.unwrap_or_else(Reply::Error)));
+            if has_pushed {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_due(&self, waiting: &Waiting<B>) -> Result<bool> {
+        let job = self.job.as_ref().ok_or_else(not_joined)?;
+        Ok(match waiting {
+            Waiting::Push(payload) => {
+                job.phase == Phase::Ready && self.members.steps(payload.head.rank)? <= job.version
+            }
+            Waiting::Pull(payload) => self.may_pull(payload)?,
+            Waiting::FinishPass { pass, .. } => job.pass > *pass,
+            Waiting::Synchronize { number } => self.members.is_synchronized(*number),
+        })
+    }
+}
+
+impl<B: Deref<Target = [u8]>> Job<B> {
+    fn take_gradients(
+        &mut self,
+        payload: &Rc<Payload<B>>,
+        awaited: &[bool],
+        is_dropped: bool,
+    ) -> Result<()> {
+        let now = self.now;
+        for (place, entry) in payload.entries.iter().enumerate() {
+            let table = self.table_mut(entry.parameter)?;
+            if table.mode == Mode::Sync {
+                table.hold(&now, payload, place, awaited);
+            } else if !is_dropped {
+                table.apply(&now, payload, entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All gradients of the step are in: the version turns.
+    pub(super) fn finish_step(&mut self) -> Result<()> {
+        let now = self.now;
+        for table in self.tables.iter_mut().flatten() {
+            table.finish_step(&now)?;
+        }
+        self.version += 1;
+        self.samples += std::mem::take(&mut self.step_samples);
+        self.update_rate();
+        Ok(())
+    }
+
+    pub(super) fn update_rate(&mut self) {
+        self.now.step = self.version;
+        self.now.rate = self.join.model.optimizer.rate(self.samples, self.pass);
+    }
+
+    // Async only: the gradient was computed from values that many updates have changed since.
+    fn is_too_old(&self, base: u64, trainers: usize) -> bool {
+        let Some(ratio) = self.join.lag_ratio_max else { return false };
+        let lag = self.version.saturating_sub(base);
+        !self.has_sync && trainers > 1 && lag as f32 > ratio * trainers as f32
+    }
+}

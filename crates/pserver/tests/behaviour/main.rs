@@ -1,0 +1,8 @@
+//! How the parameter server behaves, through its public face.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod checkpoint;
+mod client;
+mod optimizer;
+mod shard;
+mod store;

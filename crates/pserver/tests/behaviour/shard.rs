@@ -1,0 +1,591 @@
+//! One shard as a state machine: who waits for whom, what is applied once, what a cut holds.
+
+use contract::mode::Mode;
+use contract::{Kind, Result};
+use pserver::initializer::Initializer;
+use pserver::message::{
+    EntryHead, FLAG_DROPPED, FLAG_DUPLICATE, FLAG_LAST, Head, Join, Joined, Message, Verb,
+    encode_heads, encode_json,
+};
+use pserver::metrics::Metrics;
+use pserver::model::{Model, Parameter, Shape};
+use pserver::optimizer::{Optimizer, Settings};
+use pserver::shard::{CutFacts, Part, Reply, Request, Restore, Saved, Shard, ShardConfig};
+use std::time::{Duration, Instant};
+
+const DENSE: u32 = 0;
+const SPARSE: u32 = 1;
+
+/// A received body, aligned as the transport aligns it.
+struct Body(Vec<u64>, usize);
+
+impl Body {
+    fn new(parts: &[&[u8]]) -> Self {
+        let bytes = parts.concat();
+        let mut words = vec![0; bytes.len().div_ceil(8)];
+        bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(&bytes);
+        Body(words, bytes.len())
+    }
+}
+
+impl std::ops::Deref for Body {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.0)[..self.1]
+    }
+}
+
+/// A shard with its trainers: request numbers are tokens.
+struct Scene {
+    shard: Shard<u64, Body>,
+    now: Instant,
+    trainers: u32,
+    tokens: u64,
+    sequences: Vec<u64>,
+    steps: Vec<u64>,
+    cut: (u64, u64),
+    mode: Mode,
+    saved: Source,
+}
+
+#[derive(Default, Clone)]
+struct Checkpoint {
+    facts: Option<CutFacts>,
+    parts: Vec<SavedPart>,
+}
+
+/// Parameter, key, value, state, counters.
+type SavedPart = (usize, u64, Vec<f32>, Vec<f32>, Vec<u32>);
+
+struct Source(Option<Checkpoint>);
+
+impl Restore for Source {
+    fn restore(
+        &mut self,
+        _join: &Join,
+        put: &mut dyn FnMut(usize, Part<'_>) -> Result<()>,
+    ) -> Result<Option<CutFacts>> {
+        let Some(checkpoint) = &self.0 else { return Ok(None) };
+        for (parameter, key, value, state, counters) in &checkpoint.parts {
+            put(*parameter, Part { key: *key, value, state, counters })?;
+        }
+        Ok(checkpoint.facts.clone())
+    }
+}
+
+fn model(mode: Mode) -> Model {
+    let parameter = |name: &str, shape| Parameter {
+        name: name.to_owned(),
+        shape,
+        mode,
+        initializer: Initializer::Constant { value: 1.0 },
+        settings: Settings::default(),
+    };
+    let optimizer: Optimizer = serde_json::from_str(
+        r#"{"learning_rate": 0.5, "rule": {"name": "momentum", "momentum": 0.0, "nesterov": false}}"#,
+    )
+    .unwrap();
+    Model {
+        seed: 1,
+        optimizer,
+        parameters: vec![
+            parameter("dense", Shape::Dense { elements: 3 }),
+            parameter("sparse", Shape::Sparse { width: 2, rows: Some(100) }),
+        ],
+    }
+}
+
+impl Scene {
+    fn new(trainers: u32, mode: Mode) -> Self {
+        let now = Instant::now();
+        let config = ShardConfig {
+            trainers,
+            trainer_timeout: Duration::from_secs(10),
+            table_bytes_max: 1 << 30,
+            can_cut: true,
+            cut_interval: None,
+            preset: None,
+        };
+        Scene {
+            shard: Shard::new(config, Metrics::new(0), now),
+            now,
+            trainers,
+            tokens: 0,
+            sequences: vec![0; trainers as usize],
+            steps: vec![0; trainers as usize],
+            cut: (0, 0),
+            mode,
+            saved: Source(None),
+        }
+    }
+
+    /// All trainers joined, values begun.
+    fn ready(trainers: u32, mode: Mode) -> Self {
+        let mut scene = Scene::new(trainers, mode);
+        for rank in 0..trainers {
+            scene.join(rank).unwrap();
+        }
+        scene.ask(Verb::Begin, 0, Head::default(), &[]).unwrap();
+        scene
+    }
+
+    fn join_message(&self, rank: u32) -> Join {
+        Join {
+            rank,
+            trainers: self.trainers,
+            server: 0,
+            servers: 1,
+            port: 0,
+            dense_ports: 1,
+            sparse_ports: 0,
+            model: model(self.mode),
+            steps: None,
+            acknowledged: 0,
+            lag_ratio_max: None,
+        }
+    }
+
+    fn join(&mut self, rank: u32) -> Result<Joined> {
+        let join = self.join_message(rank);
+        self.join_with(&join, 100 + u64::from(rank))
+    }
+
+    fn join_with(&mut self, join: &Join, incarnation: u64) -> Result<Joined> {
+        let body = Body::new(&[&encode_json(join).unwrap()]);
+        let token = self.submit(Verb::Join, incarnation, body);
+        match self.reply(token).unwrap() {
+            Reply::Json(json) => Ok(serde_json::from_slice(&json).unwrap()),
+            Reply::Error(error) => Err(error),
+            Reply::Message(_) => panic!("a message in reply to join"),
+        }
+    }
+
+    /// Sends a request; answers are collected by token.
+    fn submit(&mut self, verb: Verb, incarnation: u64, body: Body) -> u64 {
+        self.tokens += 1;
+        let request = Request { token: self.tokens, verb, incarnation, body };
+        self.shard.handle(self.now, request, &mut self.saved);
+        self.collect();
+        self.tokens
+    }
+
+    fn start(
+        &mut self,
+        verb: Verb,
+        rank: u32,
+        head: Head,
+        entries: &[(u32, &[u64], &[f32])],
+    ) -> u64 {
+        let heads: Vec<EntryHead> = entries
+            .iter()
+            .map(|(parameter, keys, values)| EntryHead {
+                parameter: *parameter,
+                keys: keys.len() as u32,
+                values: values.len() as u32,
+                ..EntryHead::default()
+            })
+            .collect();
+        let head = Head { rank, cut: self.cut.0, cut_version: self.cut.1, ..head };
+        let mut parts = vec![encode_heads(head, &heads)];
+        parts.extend(entries.iter().map(|(_, keys, _)| bytemuck::cast_slice(keys).to_vec()));
+        parts.extend(entries.iter().map(|(.., values)| bytemuck::cast_slice(values).to_vec()));
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        self.submit(verb, 100 + u64::from(rank), Body::new(&parts))
+    }
+
+    fn ask(
+        &mut self,
+        verb: Verb,
+        rank: u32,
+        head: Head,
+        entries: &[(u32, &[u64], &[f32])],
+    ) -> Result<Message> {
+        let token = self.start(verb, rank, head, entries);
+        message(self.reply(token).expect("the request waits"))
+    }
+
+    fn push(&mut self, rank: u32, entries: &[(u32, &[u64], &[f32])]) -> Result<Message> {
+        let place = rank as usize;
+        self.sequences[place] += 1;
+        let head = Head {
+            sequence: self.sequences[place],
+            version: self.steps[place],
+            samples: 1,
+            flags: FLAG_LAST,
+            ..Head::default()
+        };
+        self.steps[place] += 1;
+        self.ask(Verb::Push, rank, head, entries)
+    }
+
+    fn push_dense(&mut self, rank: u32, gradient: [f32; 3]) {
+        self.push(rank, &[(DENSE, &[0], &gradient)]).unwrap();
+    }
+
+    /// Asks for the dense values after the steps that the rank has done.
+    fn pull_dense(&mut self, rank: u32) -> u64 {
+        let head = Head { version: self.steps[rank as usize], ..Head::default() };
+        self.start(Verb::Pull, rank, head, &[(DENSE, &[0], &[])])
+    }
+
+    fn pull_rows(&mut self, rank: u32, keys: &[u64]) -> Vec<f32> {
+        let head = Head { version: self.steps[rank as usize], ..Head::default() };
+        self.ask(Verb::Pull, rank, head, &[(SPARSE, keys, &[])]).unwrap().values
+    }
+
+    fn finish_pass(&mut self, rank: u32, pass: u64) -> u64 {
+        self.start(Verb::FinishPass, rank, Head { version: pass, ..Head::default() }, &[])
+    }
+
+    fn reply(&mut self, token: u64) -> Option<Reply> {
+        REPLIES.with_borrow_mut(|replies| replies.remove(&token))
+    }
+
+    fn values(&mut self, token: u64) -> Option<Vec<f32>> {
+        self.reply(token).map(|reply| message(reply).unwrap().values)
+    }
+
+    fn collect(&mut self) {
+        for (token, reply) in self.shard.take_replies() {
+            if let Reply::Message(message) = &reply {
+                // Trainers repeat what they have heard.
+                self.cut = self.cut.max((message.head.cut, message.head.cut_version));
+            }
+            REPLIES.with_borrow_mut(|replies| replies.insert(token, reply));
+        }
+    }
+
+    fn save(&mut self) -> Checkpoint {
+        let mut checkpoint = Checkpoint::default();
+        while let Some(piece) = self.shard.next_saved() {
+            match piece {
+                Saved::Begin { facts, .. } => checkpoint.facts = Some(facts),
+                Saved::Rows { parameter, rows } => {
+                    for (key, row) in rows.iter() {
+                        checkpoint.parts.push((
+                            parameter,
+                            key,
+                            row.value.to_vec(),
+                            row.state.to_vec(),
+                            row.counters.to_vec(),
+                        ));
+                    }
+                }
+                Saved::Block { parameter, block } => checkpoint.parts.push((
+                    parameter,
+                    block.number,
+                    block.value,
+                    block.state,
+                    block.counters,
+                )),
+                Saved::End => return checkpoint,
+            }
+        }
+        panic!("no cut is under way");
+    }
+}
+
+thread_local! {
+    // Tests run one per thread, each with one scene at a time.
+    static REPLIES: std::cell::RefCell<std::collections::HashMap<u64, Reply>> = Default::default();
+}
+
+fn message(reply: Reply) -> Result<Message> {
+    match reply {
+        Reply::Message(message) => Ok(message),
+        Reply::Error(error) => Err(error),
+        Reply::Json(_) => panic!("JSON where a message was expected"),
+    }
+}
+
+#[test]
+fn pull_waits_until_all_trainers_pushed() {
+    let mut scene = Scene::ready(2, Mode::Sync);
+    scene.push_dense(0, [1.0, 0.0, 0.0]);
+    let pull = scene.pull_dense(0);
+    assert!(scene.values(pull).is_none(), "answered before trainer 1 pushed");
+    scene.push_dense(1, [1.0, 2.0, 0.0]);
+    // value 1 − 0.5 · sum of gradients, never their mean
+    assert_eq!(scene.values(pull).unwrap(), [0.0, 0.0, 1.0]);
+    let pull = scene.pull_dense(1);
+    assert_eq!(scene.values(pull).unwrap(), [0.0, 0.0, 1.0]);
+}
+
+#[test]
+fn gradients_are_summed_in_rank_order_whatever_the_order_of_arrival() {
+    // Sums of these depend on their order in the last bits.
+    let gradients = [[0.1, 1e8, 3.3], [0.7, -1e8, 1e-7], [0.3, 1.0, 2.2]];
+    let run = |order: [u32; 3]| {
+        let mut scene = Scene::ready(3, Mode::Sync);
+        for rank in order {
+            let gradient = gradients[rank as usize];
+            scene.push(rank, &[(DENSE, &[0], &gradient), (SPARSE, &[7], &gradient[..2])]).unwrap();
+        }
+        let pull = scene.pull_dense(0);
+        let mut values = scene.values(pull).unwrap();
+        values.extend(scene.pull_rows(0, &[7]));
+        values.iter().map(|value| value.to_bits()).collect::<Vec<_>>()
+    };
+    let expected = run([0, 1, 2]);
+    for order in [[2, 1, 0], [1, 0, 2], [2, 0, 1]] {
+        assert_eq!(run(order), expected, "{order:?}");
+    }
+}
+
+#[test]
+fn rows_of_several_trainers_are_merged_by_key_and_updated_once() {
+    let mut scene = Scene::ready(2, Mode::Sync);
+    scene.push(0, &[(SPARSE, &[5, 9], &[1.0, 1.0, 2.0, 2.0])]).unwrap();
+    scene.push(1, &[(SPARSE, &[9, 3], &[4.0, 4.0, 6.0, 6.0])]).unwrap();
+    assert_eq!(scene.pull_rows(0, &[3, 5, 9, 50]), [-2.0, -2.0, 0.5, 0.5, -2.0, -2.0, 1.0, 1.0]);
+}
+
+#[test]
+fn a_trainer_with_fewer_batches_is_not_waited_for_and_the_pass_ends_for_all() {
+    let mut scene = Scene::ready(2, Mode::Sync);
+    scene.push_dense(0, [1.0; 3]);
+    scene.push_dense(1, [1.0; 3]);
+    let first = scene.finish_pass(1, 0);
+    for _ in 0..2 {
+        scene.push_dense(0, [1.0; 3]);
+        let pull = scene.pull_dense(0);
+        assert!(scene.values(pull).is_some(), "waits for a trainer that has finished its pass");
+    }
+    assert!(scene.reply(first).is_none(), "the pass is not over");
+    let second = scene.finish_pass(0, 0);
+    let version = message(scene.reply(second).unwrap()).unwrap().head;
+    assert_eq!((version.version, version.base), (3, 1));
+    assert!(scene.reply(first).is_some());
+    // Asked again after a broken connection: that pass is over.
+    let again = scene.finish_pass(1, 0);
+    assert!(scene.reply(again).is_some());
+    // In the next pass both are waited for again.
+    scene.steps = vec![3, 3];
+    scene.push_dense(0, [1.0; 3]);
+    let pull = scene.pull_dense(0);
+    assert!(scene.values(pull).is_none());
+    scene.push_dense(1, [1.0; 3]);
+    assert!(scene.values(pull).is_some());
+}
+
+#[test]
+fn a_trainer_that_pushed_and_finished_its_pass_does_not_stand_in_for_another() {
+    let mut scene = Scene::ready(2, Mode::Sync);
+    scene.push_dense(0, [1.0; 3]);
+    scene.finish_pass(0, 0);
+    scene.push_dense(1, [2.0; 3]);
+    let pull = scene.pull_dense(1);
+    assert_eq!(scene.values(pull).unwrap(), [-0.5; 3], "both gradients, in one update");
+}
+
+#[test]
+fn a_push_that_is_sent_again_is_applied_once() {
+    let mut scene = Scene::ready(1, Mode::Sync);
+    let head = Head { sequence: 1, flags: FLAG_LAST, ..Head::default() };
+    let gradient: &[(u32, &[u64], &[f32])] = &[(DENSE, &[0], &[1.0, 1.0, 1.0])];
+    for expected in [0, FLAG_DUPLICATE, FLAG_DUPLICATE] {
+        let reply = scene.ask(Verb::Push, 0, head, gradient).unwrap();
+        assert_eq!(reply.head.flags, expected);
+        assert_eq!(reply.head.version, 1);
+    }
+    scene.steps[0] = 1;
+    let pull = scene.pull_dense(0);
+    assert_eq!(scene.values(pull).unwrap(), [0.5; 3]);
+}
+
+#[test]
+fn a_trainer_that_runs_ahead_waits_for_the_others() {
+    let mut scene = Scene::ready(2, Mode::Sync);
+    scene.push_dense(0, [1.0; 3]);
+    scene.sequences[0] += 1;
+    let head = Head { sequence: 2, version: 1, flags: FLAG_LAST, ..Head::default() };
+    let ahead = scene.start(Verb::Push, 0, head, &[(DENSE, &[0], &[1.0; 3])]);
+    assert!(scene.reply(ahead).is_none());
+    scene.push_dense(1, [1.0; 3]);
+    assert!(scene.reply(ahead).is_some());
+    scene.push_dense(1, [1.0; 3]);
+    let pull = scene.pull_dense(1);
+    assert_eq!(scene.values(pull).unwrap(), [-1.0; 3]);
+}
+
+#[test]
+fn async_gradients_are_applied_at_once_and_old_ones_can_be_thrown_away() {
+    let mut scene = Scene::new(2, Mode::Async);
+    for rank in 0..2 {
+        let join = Join { lag_ratio_max: Some(1.0), ..scene.join_message(rank) };
+        scene.join_with(&join, 100 + u64::from(rank)).unwrap();
+    }
+    scene.ask(Verb::Begin, 0, Head::default(), &[]).unwrap();
+    for _ in 0..3 {
+        scene.push_dense(0, [1.0; 3]);
+    }
+    let pull = scene.pull_dense(1);
+    assert_eq!(scene.values(pull).unwrap(), [-0.5; 3]);
+    // Trainer 1 computed from version 0; three updates later that is older than 1.0 × 2 trainers.
+    let reply = scene.push(1, &[(DENSE, &[0], &[100.0; 3])]).unwrap();
+    assert_eq!(reply.head.flags, FLAG_DROPPED);
+    let pull = scene.pull_dense(1);
+    assert_eq!(scene.values(pull).unwrap(), [-0.5; 3]);
+}
+
+#[test]
+fn bounded_staleness_lets_the_fastest_run_ahead_only_so_far() {
+    let mut scene = Scene::ready(2, Mode::Stale(1));
+    scene.push_dense(0, [1.0; 3]);
+    let near = scene.pull_dense(0);
+    assert_eq!(scene.values(near).unwrap(), [0.5; 3]);
+    scene.push_dense(0, [1.0; 3]);
+    let far = scene.pull_dense(0);
+    assert!(scene.values(far).is_none(), "two steps ahead of trainer 1");
+    scene.push_dense(1, [1.0; 3]);
+    assert_eq!(scene.values(far).unwrap(), [-0.5; 3]);
+}
+
+#[test]
+fn others_wait_until_trainer_0_has_begun() {
+    let mut scene = Scene::new(2, Mode::Sync);
+    assert!(scene.join(1).unwrap().needs_values);
+    let pull = scene.pull_dense(1);
+    assert!(scene.values(pull).is_none());
+    assert!(scene.join(0).unwrap().needs_values);
+    scene.ask(Verb::Set, 0, Head::default(), &[(DENSE, &[0], &[7.0, 8.0, 9.0])]).unwrap();
+    scene.ask(Verb::Begin, 0, Head::default(), &[]).unwrap();
+    assert_eq!(scene.values(pull).unwrap(), [7.0, 8.0, 9.0]);
+}
+
+#[test]
+fn a_trainer_with_another_model_or_mode_is_refused_with_the_difference() {
+    let mut scene = Scene::new(2, Mode::Sync);
+    scene.join(0).unwrap();
+    let check = |scene: &mut Scene, join: &Join, expected: &str| {
+        let error = scene.join_with(join, 7).unwrap_err();
+        assert_eq!(error.kind(), Kind::Conflict);
+        assert!(error.message().contains(expected), "{error}");
+    };
+    let join = Join { model: model(Mode::Async), ..scene.join_message(1) };
+    check(
+        &mut scene,
+        &join,
+        "the mode of parameter \"dense\" is \"sync\" in the first and \"async\" in the second",
+    );
+    let mut join = scene.join_message(1);
+    join.model.parameters[0].shape = Shape::Dense { elements: 4 };
+    check(&mut scene, &join, "the shape of parameter \"dense\"");
+    let mut join = scene.join_message(1);
+    join.model.optimizer.learning_rate = 0.25;
+    check(&mut scene, &join, "the optimizer");
+    let join = Join { trainers: 3, ..scene.join_message(1) };
+    check(&mut scene, &join, "--num_gradient_servers=2");
+    let join = Join { server: 1, servers: 2, ..scene.join_message(1) };
+    check(&mut scene, &join, "list the same servers and ports in the same order");
+}
+
+#[test]
+fn requests_that_do_not_fit_the_model_change_nothing() {
+    let mut scene = Scene::ready(1, Mode::Sync);
+    let mut check = |entries: &[(u32, &[u64], &[f32])], expected: &str| {
+        let head = Head { sequence: 1, flags: FLAG_LAST, ..Head::default() };
+        let error = scene.ask(Verb::Push, 0, head, entries).unwrap_err();
+        assert_eq!(error.message(), expected);
+    };
+    check(&[(2, &[0], &[1.0])], "the model has no such parameter");
+    check(&[(DENSE, &[0], &[1.0])], "values do not fit the keys");
+    check(
+        &[(DENSE, &[1], &[1.0])],
+        "key or block belongs to another shard; use the same placement",
+    );
+    check(
+        &[(DENSE, &[0], &[1.0; 3]), (SPARSE, &[100], &[1.0; 2])],
+        "key is not below the number of rows",
+    );
+    let pull = scene.pull_dense(0);
+    assert_eq!(scene.values(pull).unwrap(), [1.0; 3]);
+}
+
+#[test]
+fn a_trainer_that_vanishes_fails_the_job_with_its_rank() {
+    let mut scene = Scene::ready(2, Mode::Sync);
+    scene.now += Duration::from_secs(9);
+    scene.push_dense(0, [1.0; 3]);
+    let pull = scene.pull_dense(0);
+    scene.now += Duration::from_secs(2);
+    scene.shard.tick(scene.now);
+    scene.collect();
+    let error = message(scene.reply(pull).unwrap()).unwrap_err();
+    assert!(error.message().starts_with("trainer 1 has not been heard of for 10 s"), "{error}");
+    assert!(scene.shard.failure().is_some());
+}
+
+#[test]
+fn a_restarted_trainer_replaces_its_dead_self_and_its_half_step() {
+    let mut scene = Scene::ready(2, Mode::Sync);
+    scene.push_dense(0, [100.0; 3]);
+    let join = scene.join_message(0);
+    assert_eq!(scene.join_with(&join, 999).unwrap().version, 0);
+    let head = Head { sequence: 2, version: 1, ..Head::default() };
+    let error = scene.ask(Verb::Push, 0, head, &[(DENSE, &[0], &[1.0; 3])]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Conflict, "the dead self still pushes: {error}");
+    scene.push_dense(1, [1.0; 3]);
+    let pull = scene.pull_dense(1);
+    assert!(scene.values(pull).is_none(), "the new trainer 0 has not pushed yet");
+}
+
+#[test]
+fn the_job_is_over_when_all_trainers_have_left() {
+    let mut scene = Scene::ready(2, Mode::Sync);
+    scene.ask(Verb::Goodbye, 1, Head::default(), &[]).unwrap();
+    assert!(!scene.shard.is_over());
+    scene.push_dense(0, [1.0; 3]);
+    let pull = scene.pull_dense(0);
+    assert!(scene.values(pull).is_some(), "a trainer that has left is not waited for");
+    scene.ask(Verb::Goodbye, 0, Head::default(), &[]).unwrap();
+    assert!(scene.shard.is_over());
+}
+
+#[test]
+fn a_cut_is_taken_at_the_announced_version_and_holds_that_moment() {
+    let mut scene = Scene::ready(1, Mode::Sync);
+    scene.push(0, &[(DENSE, &[0], &[1.0; 3]), (SPARSE, &[5], &[1.0; 2])]).unwrap();
+    scene.ask(Verb::Cut, 0, Head::default(), &[]).unwrap();
+    assert_eq!(scene.cut, (1, 3), "announced two updates ahead");
+    scene.push_dense(0, [1.0; 3]);
+    assert!(!scene.shard.is_cutting());
+    scene.push_dense(0, [1.0; 3]);
+    assert!(scene.shard.is_cutting());
+    // Training goes on before anything is saved.
+    scene.push(0, &[(DENSE, &[0], &[1.0; 3]), (SPARSE, &[5, 6], &[1.0; 4])]).unwrap();
+    let checkpoint = scene.save();
+    let facts = checkpoint.facts.as_ref().unwrap();
+    assert_eq!((facts.cut, facts.version, facts.samples), (1, 3, 3));
+    assert_eq!(facts.trainers[0].sequence, 3);
+    let values: Vec<_> =
+        checkpoint.parts.iter().map(|part| (part.0, part.1, &part.2[..])).collect();
+    assert_eq!(values, [(0, 0, &[-0.5f32; 3][..]), (1, 5, &[0.5f32; 2][..])]);
+}
+
+#[test]
+fn a_restored_shard_goes_on_where_its_trainers_are() {
+    let mut scene = Scene::ready(2, Mode::Sync);
+    for rank in 0..2 {
+        scene.push_dense(rank, [1.0; 3]);
+    }
+    assert!(scene.shard.begin_last_cut());
+    let checkpoint = scene.save();
+    // Two more steps are lost with the server; trainer 1 has not pushed its third yet.
+    let mut restored = Scene::new(2, Mode::Sync);
+    restored.saved = Source(Some(checkpoint));
+    let known = |steps, acknowledged| (Some(steps), acknowledged);
+    for (rank, (steps, acknowledged)) in [(0, known(3, 3)), (1, known(2, 2))] {
+        let join = Join { steps, acknowledged, ..restored.join_message(rank) };
+        let joined = restored.join_with(&join, 100 + u64::from(rank)).unwrap();
+        assert!(!joined.needs_values);
+        assert_eq!(joined.restored_cut, Some(1));
+    }
+    restored.steps = vec![3, 2];
+    restored.sequences = vec![3, 2];
+    let pull = restored.pull_dense(0);
+    assert!(restored.values(pull).is_none(), "step 2 of trainer 1 is missing");
+    restored.push_dense(1, [1.0; 3]);
+    assert_eq!(restored.values(pull).unwrap(), [-0.5; 3]);
+}
