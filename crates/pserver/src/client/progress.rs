@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn joined(version: u64, needs_values: bool) -> Joined {
-        Joined { needs_values, version, pass: 0, sequence: 0, restored_cut: None }
+        Joined { needs_values, version, pass: 0, sequence: 0, restored_cut: None, synchronized: 0 }
     }
 
     #[test]
