@@ -14,7 +14,7 @@ WHEEL_SCRIPTS := python/paddlecloud.data/scripts
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: build ## Show what there is: the version, and a RecordIO round trip between Python and Rust
+demo: build ## Show what there is: RecordIO files, and training with two servers and two trainers
 	@bash scripts/demo.sh $(VENV)
 
 test: lint build ## Run everything: format, lints, Rust tests, Python tests, the repository's rules

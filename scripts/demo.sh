@@ -43,3 +43,6 @@ records = [pickle.loads(record) for record in recordio.reader(sys.argv[1])]
 assert records == [(number, number * 0.5) for number in range(10_000)]
 print(f"{len(records)} records read, the last one {records[-1]}")
 PYTHON
+
+say "python: two trainers and two parameter servers, in sync"
+"$bin/python" scripts/demo_training.py

@@ -28,19 +28,25 @@ const REQUESTS: usize = 200;
 const IN_FLIGHT: usize = 4;
 const ROUNDS: usize = 5;
 const DENSE_BYTES: usize = 64 << 20;
-const ECHOES: usize = 8;
+const ECHOES: usize = 40;
 const NOW: Now = Now { step: 0, rate: 0.01 };
 
 fn main() {
     let mut args = std::env::args().skip(1);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     match args.next().as_deref() {
         Some("serve") => serve(),
         Some("echo") => echo(),
-        _ => measure(),
+        Some("dense") => dense(&runtime()),
+        Some("sparse") => sparse(&runtime()),
+        _ => {
+            sparse(&runtime());
+            dense(&runtime());
+        }
     }
 }
 
-fn measure() {
+fn sparse(runtime: &tokio::runtime::Runtime) {
     let batches = batches();
     let keys: usize = batches.iter().map(Vec::len).sum();
     println!(
@@ -48,12 +54,6 @@ fn measure() {
         DRAWS,
         keys as f64 / batches.len() as f64
     );
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    sparse(&runtime, &batches, keys);
-    dense(&runtime);
-}
-
-fn sparse(runtime: &tokio::runtime::Runtime, batches: &[Vec<u64>], keys: usize) {
     let mut table = Table::new();
     table.fill();
     let mut server = Helper::start("serve");
@@ -65,10 +65,10 @@ fn sparse(runtime: &tokio::runtime::Runtime, batches: &[Vec<u64>], keys: usize) 
     let mut figures: [Vec<f64>; 4] = Default::default();
     for _ in 0..ROUNDS {
         let times = [
-            time(|| table.pull(batches)),
-            time(|| runtime.block_on(pull(&client, batches))),
-            time(|| table.push(batches)),
-            time(|| runtime.block_on(push(&client, batches))),
+            time(|| table.pull(&batches)),
+            time(|| runtime.block_on(pull(&client, &batches))),
+            time(|| table.push(&batches)),
+            time(|| runtime.block_on(push(&client, &batches))),
         ];
         for (figure, milliseconds) in figures.iter_mut().zip(times) {
             figure.push(keys as f64 / milliseconds / 1e3);
@@ -113,19 +113,17 @@ fn dense(runtime: &tokio::runtime::Runtime) {
     let gradient = vec![1e-3; elements];
     let mut values = vec![0.0; elements];
     let mut figures: [Vec<f64>; 2] = Default::default();
-    for _ in 0..ROUNDS {
+    for _ in 0..ECHOES {
+        let gradients = [Gradient::Dense { parameter: 0, values: &gradient }];
         let times = [
-            time(|| (0..ECHOES).for_each(|_| echo_once(&mut socket, &gradient, &mut values))),
+            time(|| echo_once(&mut socket, &gradient, &mut values)),
             time(|| {
-                for _ in 0..ECHOES {
-                    let gradients = [Gradient::Dense { parameter: 0, values: &gradient }];
-                    let mut pulls = [Pull::Dense { parameter: 0, out: &mut values }];
-                    runtime.block_on(client.push_pull(&gradients, 1, &mut pulls)).unwrap();
-                }
+                let mut pulls = [Pull::Dense { parameter: 0, out: &mut values }];
+                runtime.block_on(client.push_pull(&gradients, 1, &mut pulls)).unwrap();
             }),
         ];
         for (figure, milliseconds) in figures.iter_mut().zip(times) {
-            figure.push(((2 * ECHOES * DENSE_BYTES) >> 20) as f64 / milliseconds * 1e3);
+            figure.push(((2 * DENSE_BYTES) >> 20) as f64 / milliseconds * 1e3);
         }
     }
     let [raw, ours] = figures.map(median);

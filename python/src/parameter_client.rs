@@ -7,7 +7,7 @@ use contract::secret::Secret;
 use contract::{Error, Kind};
 use numpy::{PyArray1, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods};
 use pserver::client::{
-    Blocking, ClientConfig, Gradient, Interrupt, Pull, PullStyle, fresh_incarnation,
+    Blocking, ClientConfig, Gradient, Interrupt, Pull, PullStyle, fresh_incarnation, tls,
 };
 use pserver::model::Model;
 use pyo3::prelude::*;
@@ -27,10 +27,11 @@ pub(crate) struct ParameterClient(Blocking);
 #[pymethods]
 impl ParameterClient {
     /// `model` is JSON as `docs/wire.md` describes it; `pservers` a comma list of `host[:port]`.
+    /// With `tls_ca`, certificates in PEM, the servers must prove to be `tls_name` by one of them.
     #[new]
     #[pyo3(signature = (model, pservers, *, rank=0, trainers=1, port=7164, ports_num=1,
-                        ports_num_for_sparse=1, token=None, timeout_seconds=60.0,
-                        heartbeat_seconds=5.0, lag_ratio_max=None))]
+                        ports_num_for_sparse=1, token=None, tls_ca=None, tls_name="pserver",
+                        timeout_seconds=60.0, heartbeat_seconds=5.0, lag_ratio_max=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python class")]
     fn new(
         py: Python<'_>,
@@ -42,6 +43,8 @@ impl ParameterClient {
         ports_num: u16,
         ports_num_for_sparse: u16,
         token: Option<String>,
+        tls_ca: Option<&[u8]>,
+        tls_name: &str,
         timeout_seconds: f64,
         heartbeat_seconds: f64,
         lag_ratio_max: Option<f32>,
@@ -52,6 +55,10 @@ impl ParameterClient {
         let mut config = ClientConfig::new(rank, trainers, fresh_incarnation(), model);
         config.ports = Ports { first: port, dense: ports_num, sparse: ports_num_for_sparse };
         config.token = token.map(Secret::new);
+        if let Some(authorities) = tls_ca {
+            let tls = tls::ClientConfig::new(authorities, tls_name, None).map_err(raise)?;
+            config.tls = Some(tls);
+        }
         config.retry.deadline = seconds("timeout_seconds", timeout_seconds)?;
         config.heartbeat_interval = seconds("heartbeat_seconds", heartbeat_seconds)?;
         config.lag_ratio_max = lag_ratio_max;

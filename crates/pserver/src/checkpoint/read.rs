@@ -216,9 +216,15 @@ fn facts(
     let has_sync = candidates.iter().any(|shard| shard.is_sync(model));
     let counted = candidates.iter().filter(|shard| !has_sync || shard.is_sync(model));
     let furthest = counted.fold(None, |furthest: Option<CutFacts>, shard| {
-        let CutFacts { cut, version, pass, samples, .. } = shard.cut;
-        let other =
-            furthest.unwrap_or(CutFacts { cut, version, pass, samples, trainers: Vec::new() });
+        let CutFacts { cut, version, pass, samples, incarnation, .. } = shard.cut;
+        let other = furthest.unwrap_or(CutFacts {
+            cut,
+            version,
+            pass,
+            samples,
+            incarnation,
+            trainers: Vec::new(),
+        });
         Some(CutFacts {
             version: version.max(other.version),
             pass: pass.max(other.pass),

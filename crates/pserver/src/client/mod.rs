@@ -31,6 +31,8 @@ pub use blocking::{Blocking, Interrupt};
 pub use config::{Addresses, ClientConfig, fresh_incarnation};
 pub use retry::Retry;
 pub use unique::deduplicate;
+/// How to speak TLS, for [`ClientConfig::tls`].
+pub use wire::tls;
 
 use contract::Result;
 use layout::Layout;

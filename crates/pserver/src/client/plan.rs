@@ -1,7 +1,7 @@
 //! What is given to a link, or wanted of it → requests of bounded size. Pure; keys and values stay
 //! where they are.
 //!
-//! Large dense parameters are cut into frames of four blocks, so that a shard receives one, updates
+//! Large dense parameters are cut into frames of sixteen blocks, so that a shard receives one, updates
 //! another and answers a third at the same time; small parameters share frames. Rows travel in
 //! larger frames when pushed: a shard merges the frames of a step, which costs more than waiting.
 
@@ -46,8 +46,10 @@ pub(super) struct Plan<'a> {
     pub(super) sparse: Vec<Request<'a>>,
 }
 
-/// Four blocks and their numbers.
-const DENSE_BYTES_MAX: usize = 4 * BLOCK_ELEMENTS * 4 + 64;
+/// Sixteen blocks and their numbers: a mebibyte. Smaller frames cost more in switching between
+/// reading, updating and writing than they gain by overlapping them; larger ones gain nothing.
+const DENSE_BYTES_MAX: usize = BLOCKS_PER_FRAME * (BLOCK_ELEMENTS * 4 + 16);
+const BLOCKS_PER_FRAME: usize = 16;
 const PUSHED_ROWS_BYTES_MAX: usize = 4 << 20;
 const PULLED_ROWS_BYTES_MAX: usize = 256 << 10;
 /// Many tiny parameters: bounded by what their heads cost.
@@ -338,7 +340,7 @@ mod tests {
                     prop_assert_eq!(&push.keys, &pull.keys);
                     let count: usize = push.values.iter().map(|slice| slice.len()).sum();
                     prop_assert_eq!(push.entries[0].values as usize, count);
-                    prop_assert!(count <= 4 * BLOCK_ELEMENTS);
+                    prop_assert!(count <= BLOCKS_PER_FRAME * BLOCK_ELEMENTS);
                     given += count;
                     let answer = reply(pull, &values);
                     prop_assert_eq!(answer.values(&answer.entries[0]), push.values.concat());
@@ -382,8 +384,8 @@ mod tests {
         let mut out = vec![0.0; 100_000];
         let mut pulls = [Pull::Dense { parameter: testing::DENSE, out: &mut out }];
         let plan = Plan::wanted(&layout, 0, &pulls, &[None]).unwrap();
-        let short = reply(&plan.dense[1], &[0.0; 99_000]);
-        assert_eq!(plan.dense[1].fill(&short, &mut pulls).unwrap_err().kind(), Kind::Damaged);
+        let short = reply(&plan.dense[0], &[0.0; 99_000]);
+        assert_eq!(plan.dense[0].fill(&short, &mut pulls).unwrap_err().kind(), Kind::Damaged);
         let empty = Payload::decode(crate::message::encode_heads(Head::default(), &[])).unwrap();
         assert_eq!(plan.dense[0].fill(&empty, &mut pulls).unwrap_err().kind(), Kind::Damaged);
     }

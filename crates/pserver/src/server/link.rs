@@ -46,9 +46,14 @@ impl Link {
         }
     }
 
-    /// Writes replies until the link is closed or the connection breaks.
-    pub(super) async fn write(self: Rc<Self>, mut sender: Sender) -> Result<()> {
-        let outcome = self.write_all(&mut sender).await;
+    /// Writes replies until the link is closed or the connection breaks. What was written goes to
+    /// `sent`.
+    pub(super) async fn write(
+        self: Rc<Self>,
+        mut sender: Sender,
+        sent: impl Fn(Reply),
+    ) -> Result<()> {
+        let outcome = self.write_all(&mut sender, sent).await;
         self.is_closed.set(true);
         self.queued_bytes.set(0);
         self.queue.borrow_mut().clear();
@@ -56,7 +61,7 @@ impl Link {
         outcome
     }
 
-    async fn write_all(&self, sender: &mut Sender) -> Result<()> {
+    async fn write_all(&self, sender: &mut Sender, sent: impl Fn(Reply)) -> Result<()> {
         loop {
             let next = self.queue.borrow_mut().pop_front();
             match next {
@@ -65,6 +70,7 @@ impl Link {
                     let left = self.queued_bytes.get().saturating_sub(size_of_reply(&reply));
                     self.queued_bytes.set(left);
                     self.has_room.notify_one();
+                    sent(reply);
                 }
                 None if self.is_closed.get() => return sender.close().await,
                 None => {

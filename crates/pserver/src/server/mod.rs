@@ -91,6 +91,7 @@ impl ServerConfig {
 
     fn shard(&self) -> ShardConfig {
         ShardConfig {
+            incarnation: self.incarnation,
             trainers: self.trainers,
             trainer_timeout: self.trainer_timeout,
             table_bytes_max: self.table_bytes_max,

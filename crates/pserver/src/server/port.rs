@@ -6,7 +6,7 @@ use super::{Checkpointing, ServerConfig};
 use crate::checkpoint::{self, Which};
 use crate::message::{Join, Verb};
 use crate::metrics::Metrics;
-use crate::shard::{CutFacts, Part, Request, Restore, Saved, Shard};
+use crate::shard::{CutFacts, Part, Reply, Request, Restore, Saved, Shard};
 use contract::{Error, Kind, Result};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -194,11 +194,16 @@ impl Port {
         }
     }
 
-    async fn converse(&self, connection: u64, established: Connection) -> Result<()> {
+    async fn converse(self: &Rc<Self>, connection: u64, established: Connection) -> Result<()> {
         let Connection { sender, mut receiver, .. } = established;
         let link = Rc::new(Link::default());
         self.links.borrow_mut().insert(connection, Rc::clone(&link));
-        let writing = tokio::task::spawn_local(Rc::clone(&link).write(sender));
+        let port = Rc::clone(self);
+        let writing = tokio::task::spawn_local(Rc::clone(&link).write(sender, move |reply| {
+            if let Reply::Message(message) = reply {
+                port.shard.borrow_mut().recycle(message.values);
+            }
+        }));
         let outcome = loop {
             let mut next = match receiver.next().await {
                 Ok(Some(frame)) => Some(frame),
@@ -239,7 +244,7 @@ impl Port {
                 let mut shard = self.shard.borrow_mut();
                 shard.handle(Instant::now(), request, &mut *self.restore.borrow_mut());
             }
-            Err(error) => self.put(token, crate::shard::Reply::Error(error)),
+            Err(error) => self.put(token, Reply::Error(error)),
         }
         self.deliver();
     }
@@ -260,7 +265,7 @@ impl Port {
         }
     }
 
-    fn put(&self, token: Token, reply: crate::shard::Reply) {
+    fn put(&self, token: Token, reply: Reply) {
         if let Some(link) = self.links.borrow().get(&token.connection) {
             link.put(token.request, reply);
         }

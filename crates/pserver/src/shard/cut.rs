@@ -31,6 +31,8 @@ pub struct CutFacts {
     pub pass: u64,
     /// Samples so far: the position in the learning-rate schedule.
     pub samples: u64,
+    /// Which life of the server it was.
+    pub incarnation: u64,
     /// What was applied of each trainer's pushes.
     pub trainers: Vec<Record>,
 }
@@ -256,6 +258,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             version: job.version,
             pass: job.pass,
             samples: job.samples,
+            incarnation: self.config.incarnation,
             trainers: self.members.records(),
         };
         self.cut.active = Some(Active::Begin(Box::new(facts)));

@@ -25,9 +25,15 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use table::Table;
 
+/// Replies whose memory is kept, and the most values of one of them.
+const SPARE_REPLIES_MAX: usize = 32;
+const SPARE_VALUES_MAX: usize = 1 << 20;
+
 /// What a shard is told when it starts; the rest it learns from the trainers.
 #[derive(Debug, Clone)]
 pub struct ShardConfig {
+    /// Which life of the server this is.
+    pub incarnation: u64,
     /// The number of trainers.
     pub trainers: u32,
     /// A trainer that is silent for longer has vanished.
@@ -97,6 +103,8 @@ pub struct Shard<T, B> {
     parked: Vec<Parked<T, B>>,
     outbox: Vec<(T, Reply)>,
     cut: cut::Progress,
+    /// Memory of replies that were sent, for those to come.
+    spare: Vec<Vec<f32>>,
     metrics: Metrics,
     /// Set when the job cannot go on; every later request gets it.
     failure: Option<(Kind, String)>,
@@ -150,6 +158,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             job: None,
             parked: Vec::new(),
             outbox: Vec::new(),
+            spare: Vec::new(),
             metrics,
             failure: None,
         }
@@ -172,6 +181,13 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     /// The answers that are due.
     pub fn take_replies(&mut self) -> Vec<(T, Reply)> {
         std::mem::take(&mut self.outbox)
+    }
+
+    /// Takes back the memory of a reply that was sent: fresh memory would cost as much as filling it.
+    pub fn recycle(&mut self, values: Vec<f32>) {
+        if self.spare.len() < SPARE_REPLIES_MAX && values.capacity() <= SPARE_VALUES_MAX {
+            self.spare.push(values);
+        }
     }
 
     /// Forgets requests whose connection is gone: nobody waits for their answers.

@@ -57,6 +57,8 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         let now = job.now;
         let style = style_of(&payload.head);
         let mut message = Message::of(head);
+        message.values = self.spare.pop().unwrap_or_default();
+        message.values.clear();
         for entry in &payload.entries {
             let start = message.values.len();
             let table = job.table_mut(entry.parameter)?;

@@ -477,3 +477,28 @@ fn a_blocking_client_gives_up_and_can_be_interrupted() {
     client.pull(&mut [Pull::Dense { parameter: SMALL, out: &mut small }]).unwrap();
     assert_eq!(small, [1.0; 3]);
 }
+
+#[test]
+fn a_client_and_a_server_speak_tls_and_a_plain_client_is_refused() {
+    let made = rcgen::generate_simple_self_signed(vec!["pserver".to_owned()]).unwrap();
+    let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let identity =
+        wire::tls::Identity { certificates_pem: certificate.as_bytes(), key_pem: key.as_bytes() };
+    let mut config = ServerConfig::new(1, 1);
+    config.tls = Some(wire::tls::ServerConfig::new(identity, None).unwrap());
+    let servers = Servers::start(1, 1, 1, &config);
+
+    let plain = servers.config(0, 1, Mode::Sync);
+    assert!(Blocking::connect(plain, servers.endpoints.clone(), None).is_err());
+    let mut safe = servers.config(0, 1, Mode::Sync);
+    let authority = certificate.as_bytes();
+    safe.tls = Some(wire::tls::ClientConfig::new(authority, "pserver", None).unwrap());
+    let client = Blocking::connect(safe, servers.endpoints.clone(), None).unwrap();
+    client.begin().unwrap();
+    let mut values = [0.0; 3];
+    client.push(&[Gradient::Dense { parameter: SMALL, values: &[2.0; 3] }], 1).unwrap();
+    client.pull(&mut [Pull::Dense { parameter: SMALL, out: &mut values }]).unwrap();
+    assert_eq!(values, [0.0; 3]);
+    client.goodbye().unwrap();
+    assert!(servers.join().iter().all(Result::is_ok));
+}

@@ -2,6 +2,7 @@
 
 use contract::mode::Mode;
 use contract::{Kind, Result};
+use proptest::prelude::*;
 use pserver::initializer::Initializer;
 use pserver::message::{
     EntryHead, FLAG_DROPPED, FLAG_DUPLICATE, FLAG_LAST, Head, Join, Joined, Message, Verb,
@@ -100,6 +101,7 @@ impl Scene {
     fn new(trainers: u32, mode: Mode) -> Self {
         let now = Instant::now();
         let config = ShardConfig {
+            incarnation: 1,
             trainers,
             trainer_timeout: Duration::from_secs(10),
             table_bytes_max: 1 << 30,
@@ -296,6 +298,35 @@ fn message(reply: Reply) -> Result<Message> {
         Reply::Message(message) => Ok(message),
         Reply::Error(error) => Err(error),
         Reply::Json(_) => panic!("JSON where a message was expected"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
+
+    // Whatever a peer that has passed the handshake sends: an answer or a wait, never a panic.
+    #[test]
+    fn random_frames_are_refused_and_disturb_nobody(
+        frames in prop::collection::vec(
+            (1..=12u16, prop::collection::vec(any::<u8>(), 0..300), any::<bool>(), 0..3u32),
+            1..20,
+        ),
+    ) {
+        let mut scene = Scene::ready(1, Mode::Sync);
+        for (code, mut body, has_head, entries) in frames {
+            let verb = Verb::decode(code).unwrap();
+            if matches!(verb, Verb::Goodbye | Verb::FinishPass | Verb::Set) {
+                continue; // These are understood without any entry, and end or change the scene.
+            }
+            if has_head {
+                // A sound head lets the noise reach the entries.
+                let head = Head { sequence: 1, entries, ..Head::default() };
+                body.splice(..0, bytemuck::bytes_of(&head).iter().copied());
+            }
+            scene.submit(verb, 100, Body::new(&[&body]));
+        }
+        let pull = scene.pull_dense(0);
+        prop_assert_eq!(scene.values(pull).unwrap(), [1.0; 3]);
     }
 }
 

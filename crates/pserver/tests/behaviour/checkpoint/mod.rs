@@ -201,7 +201,7 @@ fn write_all(writer: &mut Writer, pieces: Vec<Saved>) -> Result<Option<Completed
 
 fn facts(cut: u64, version: u64) -> CutFacts {
     let trainers = vec![Record { incarnation: 77, sequence: version }];
-    CutFacts { cut, version, pass: 2, samples: 100 * version, trainers }
+    CutFacts { cut, version, pass: 2, samples: 100 * version, incarnation: 9, trainers }
 }
 
 fn table_facts(model: &Model, parameter: usize) -> TableFacts {
