@@ -113,10 +113,27 @@ fn wrong_calls_exit_2_and_missing_files_exit_1() {
 }
 
 #[test]
+fn a_server_that_cannot_start_says_why_in_one_line() {
+    insta::assert_snapshot!(transcript(&[
+        "pserver --port 70000",
+        "pserver --num_gradient_servers=0",
+        "pserver --ports_num=0 --port=0",
+        "pserver --port=65535 --ports_num=2",
+        "pserver --trainer_timeout=-1",
+        "pserver --checkpoint_dir=text/inside-a-file",
+        "pserver --checkpoint_dir=. --restore=newest",
+        "pserver --index=1",
+        "pserver --tls_cert=text --tls_key=text",
+        "pserver --memory_max=lots",
+    ]));
+}
+
+#[test]
 fn every_help_page_is_complete() {
     insta::assert_snapshot!(transcript(&[
         "--help",
         "version --help",
+        "pserver --help",
         "recordio --help",
         "recordio info --help",
         "recordio cat --help",

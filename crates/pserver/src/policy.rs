@@ -263,6 +263,16 @@ impl Membership {
         self.members.iter().position(is_overdue).map(|rank| rank as u32)
     }
 
+    /// The server itself stood still, while it read a checkpoint for instance: that is not held
+    /// against ranks whose words lie unread.
+    pub fn excuse(&mut self, time: Duration) {
+        for member in &mut self.members {
+            if let Presence::Present { heard } = &mut member.presence {
+                *heard += time;
+            }
+        }
+    }
+
     fn member(&self, rank: u32) -> Result<&Member> {
         self.members.get(rank as usize).ok_or_else(|| no_such_rank(rank, self.members.len()))
     }
@@ -412,5 +422,14 @@ mod tests {
         assert_eq!(members.overdue(later, Duration::from_secs(10)), Some(1));
         members.leave(1).unwrap();
         assert_eq!(members.overdue(later, Duration::from_secs(10)), None);
+    }
+
+    #[test]
+    fn the_time_that_the_server_stood_still_is_not_held_against_trainers() {
+        let (mut members, now) = two_trainers();
+        members.excuse(Duration::from_secs(100));
+        let later = now + Duration::from_secs(105);
+        assert_eq!(members.overdue(later, Duration::from_secs(10)), None);
+        assert_eq!(members.overdue(later, Duration::from_secs(4)), Some(0));
     }
 }

@@ -129,6 +129,7 @@ impl Port {
             .as_ref()
             .map(|checkpoint| tokio::task::spawn_local(Rc::clone(&self).save(checkpoint.clone())));
         let mut ticks = tokio::time::interval(TICK);
+        let mut is_whole = true;
         loop {
             tokio::select! {
                 _ = ticks.tick() => {
@@ -137,7 +138,11 @@ impl Port {
                 }
                 () = self.has_ended.notified() => {}
                 _ = stop.wait_for(|stop| *stop) => break,
-                _ = has_failed.wait_for(|failed| *failed) => break,
+                _ = has_failed.wait_for(|failed| *failed) => {
+                    // The shard of another port is lost: a cut without it would be none.
+                    is_whole = false;
+                    break;
+                }
             }
             let shard = self.shard.borrow();
             if shard.is_over() || shard.failure().is_some() {
@@ -147,7 +152,10 @@ impl Port {
         accepting.abort_all();
         let outcome = self.shard.borrow().failure().map_or(Ok(()), Err);
         if let Some(saving) = saving {
-            if outcome.is_ok() {
+            if outcome.is_ok() && is_whole {
+                while self.shard.borrow().is_cutting() {
+                    self.has_saved.notified().await;
+                }
                 self.shard.borrow_mut().begin_last_cut();
             }
             self.is_ending.set(true);

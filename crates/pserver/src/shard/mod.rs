@@ -29,6 +29,9 @@ use table::Table;
 const SPARE_REPLIES_MAX: usize = 32;
 const SPARE_VALUES_MAX: usize = 1 << 20;
 
+/// Ticks that are further apart mean that the server itself stood still.
+const STANDSTILL: Duration = Duration::from_secs(1);
+
 /// What a shard is told when it starts; the rest it learns from the trainers.
 #[derive(Debug, Clone)]
 pub struct ShardConfig {
@@ -106,6 +109,7 @@ pub struct Shard<T, B> {
     /// Memory of replies that were sent, for those to come.
     spare: Vec<Vec<f32>>,
     metrics: Metrics,
+    last_tick: Instant,
     /// Set when the job cannot go on; every later request gets it.
     failure: Option<(Kind, String)>,
 }
@@ -160,6 +164,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             outbox: Vec::new(),
             spare: Vec::new(),
             metrics,
+            last_tick: now,
             failure: None,
         }
     }
@@ -195,8 +200,14 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         self.parked.retain(|parked| !is_gone(&parked.token));
     }
 
-    /// Notices trainers that have vanished, and the time of the next checkpoint.
+    /// Notices trainers that have vanished, and the time of the next checkpoint; to be called a few
+    /// times a second.
     pub fn tick(&mut self, now: Instant) {
+        let pause = now.saturating_duration_since(self.last_tick);
+        self.last_tick = now;
+        if pause > STANDSTILL {
+            self.members.excuse(pause);
+        }
         if self.failure.is_none()
             && let Some(rank) = self.members.overdue(now, self.config.trainer_timeout)
         {
@@ -255,7 +266,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             Verb::Scan => self.scan(&payload).map(Some),
             Verb::Cut => self.order_cut(now).map(Some),
             Verb::Heartbeat => Ok(Some(self.acknowledgement(0))),
-            Verb::Join | Verb::Statistics => Err(Error::new(Kind::Invalid, "answered above")),
+            Verb::Join | Verb::Statistics => unreachable!("answered above"),
         }
     }
 
