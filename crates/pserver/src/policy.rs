@@ -130,7 +130,10 @@ impl Membership {
         if !is_same || member.presence == Presence::Awaited {
             member.steps = progress.steps.unwrap_or(progress.version);
         }
-        member.presence = Presence::Present { heard: now };
+        // One that has left and dials again only to hear that it has: it stays gone.
+        if !(is_same && member.presence == Presence::Left) {
+            member.presence = Presence::Present { heard: now };
+        }
         Ok(replaces)
     }
 
@@ -389,6 +392,15 @@ mod tests {
         assert!(!members.join(now, 0, 100, progress).unwrap());
         assert_eq!(members.steps(0).unwrap(), 1);
         assert_eq!(members.judge(0, 1).unwrap(), Freshness::Duplicate);
+    }
+
+    #[test]
+    fn a_trainer_that_has_left_and_dials_again_stays_gone() {
+        let (mut members, now) = two_trainers();
+        members.leave(0).unwrap();
+        members.join(now, 0, 100, Progress::default()).unwrap();
+        members.leave(1).unwrap();
+        assert!(members.is_over());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod checkpoint;
 mod client;
+mod interleaving;
 mod optimizer;
 mod shard;
 mod store;

@@ -12,13 +12,14 @@ use pserver::metrics::Metrics;
 use pserver::model::{Model, Parameter, Shape};
 use pserver::optimizer::{Optimizer, Settings};
 use pserver::shard::{CutFacts, Part, Reply, Request, Restore, Saved, Shard, ShardConfig};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 const DENSE: u32 = 0;
 const SPARSE: u32 = 1;
 
 /// A received body, aligned as the transport aligns it.
-struct Body(Vec<u64>, usize);
+pub(crate) struct Body(Vec<u64>, usize);
 
 impl Body {
     fn new(parts: &[&[u8]]) -> Self {
@@ -38,8 +39,8 @@ impl std::ops::Deref for Body {
 }
 
 /// A shard with its trainers: request numbers are tokens.
-struct Scene {
-    shard: Shard<u64, Body>,
+pub(crate) struct Scene {
+    pub(crate) shard: Shard<u64, Body>,
     now: Instant,
     trainers: u32,
     tokens: u64,
@@ -48,6 +49,7 @@ struct Scene {
     cut: (u64, u64),
     mode: Mode,
     saved: Source,
+    replies: HashMap<u64, Reply>,
 }
 
 #[derive(Default, Clone)]
@@ -98,7 +100,7 @@ fn model(mode: Mode) -> Model {
 }
 
 impl Scene {
-    fn new(trainers: u32, mode: Mode) -> Self {
+    pub(crate) fn new(trainers: u32, mode: Mode) -> Self {
         let now = Instant::now();
         let config = ShardConfig {
             incarnation: 1,
@@ -119,6 +121,7 @@ impl Scene {
             cut: (0, 0),
             mode,
             saved: Source(None),
+            replies: HashMap::new(),
         }
     }
 
@@ -148,7 +151,7 @@ impl Scene {
         }
     }
 
-    fn join(&mut self, rank: u32) -> Result<Joined> {
+    pub(crate) fn join(&mut self, rank: u32) -> Result<Joined> {
         let join = self.join_message(rank);
         self.join_with(&join, 100 + u64::from(rank))
     }
@@ -172,7 +175,7 @@ impl Scene {
         self.tokens
     }
 
-    fn start(
+    pub(crate) fn start(
         &mut self,
         verb: Verb,
         rank: u32,
@@ -240,8 +243,8 @@ impl Scene {
         self.start(Verb::FinishPass, rank, Head { version: pass, ..Head::default() }, &[])
     }
 
-    fn reply(&mut self, token: u64) -> Option<Reply> {
-        REPLIES.with_borrow_mut(|replies| replies.remove(&token))
+    pub(crate) fn reply(&mut self, token: u64) -> Option<Reply> {
+        self.replies.remove(&token)
     }
 
     fn values(&mut self, token: u64) -> Option<Vec<f32>> {
@@ -254,7 +257,7 @@ impl Scene {
                 // Trainers repeat what they have heard.
                 self.cut = self.cut.max((message.head.cut, message.head.cut_version));
             }
-            REPLIES.with_borrow_mut(|replies| replies.insert(token, reply));
+            self.replies.insert(token, reply);
         }
     }
 
@@ -288,12 +291,7 @@ impl Scene {
     }
 }
 
-thread_local! {
-    // Tests run one per thread, each with one scene at a time.
-    static REPLIES: std::cell::RefCell<std::collections::HashMap<u64, Reply>> = Default::default();
-}
-
-fn message(reply: Reply) -> Result<Message> {
+pub(crate) fn message(reply: Reply) -> Result<Message> {
     match reply {
         Reply::Message(message) => Ok(message),
         Reply::Error(error) => Err(error),
