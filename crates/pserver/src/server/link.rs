@@ -18,6 +18,7 @@ pub(super) struct Link {
     queue: RefCell<VecDeque<(Header, Reply)>>,
     queued_bytes: Cell<usize>,
     is_closed: Cell<bool>,
+    is_done: Cell<bool>,
     has_replies: Notify,
     has_room: Notify,
 }
@@ -35,8 +36,9 @@ impl Link {
         self.has_replies.notify_one();
     }
 
-    pub(super) fn is_idle(&self) -> bool {
-        self.queue.borrow().is_empty() && self.queued_bytes.get() == 0
+    /// Whether everything has been written, or nothing more can be.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_done.get()
     }
 
     /// Waits until the peer has taken enough of what waits for it.
@@ -55,6 +57,7 @@ impl Link {
     ) -> Result<()> {
         let outcome = self.write_all(&mut sender, sent).await;
         self.is_closed.set(true);
+        self.is_done.set(true);
         self.queued_bytes.set(0);
         self.queue.borrow_mut().clear();
         self.has_room.notify_one();

@@ -331,16 +331,15 @@ impl Port {
 
     /// Lets the last replies leave.
     async fn farewell(&self) {
-        let idle = async {
-            while self.links.borrow().values().any(|link| !link.is_idle()) {
+        for link in self.links.borrow().values() {
+            link.close();
+        }
+        let written = async {
+            while self.links.borrow().values().any(|link| !link.is_done()) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
         // A peer that does not read its last reply does not keep the server alive.
-        let _ = tokio::time::timeout(FAREWELL, idle).await;
-        for link in self.links.borrow().values() {
-            link.close();
-        }
-        tokio::task::yield_now().await;
+        let _ = tokio::time::timeout(FAREWELL, written).await;
     }
 }
