@@ -3,8 +3,8 @@
 use super::{Job, Parked, Phase, Reply, Shard, Waiting, not_joined};
 use crate::message::{FLAG_DROPPED, FLAG_DUPLICATE, FLAG_LAST, Payload};
 use crate::policy::Freshness;
+use contract::Result;
 use contract::mode::Mode;
-use contract::{Error, Kind, Result};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::time::Instant;
@@ -45,10 +45,8 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         }
         let job = self.job.as_ref().ok_or_else(not_joined)?;
         match job.phase {
-            Phase::NeedsValues => {
-                Err(Error::new(Kind::Conflict, "no values yet: pull before pushing"))
-            }
-            Phase::NeedsTrainers => Ok(true),
+            // The trainer may have its values from other shards, which trainer 0 reached before.
+            Phase::NeedsValues | Phase::NeedsTrainers => Ok(true),
             // A trainer that is a step ahead of the others: its next step waits for theirs.
             Phase::Ready => Ok(job.has_sync && self.members.steps(head.rank)? > job.version),
         }

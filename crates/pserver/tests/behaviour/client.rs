@@ -396,7 +396,7 @@ async fn refusals_surface_at_once_and_name_the_server() {
     check(connect(config(Some(Secret::new("wrong")), Mode::Sync)).await, Kind::Unauthenticated);
     check(connect(config(None, Mode::Sync)).await, Kind::Unauthenticated);
     let client = connect(config(token.clone(), Mode::Sync)).await.unwrap();
-    let other = connect(config(token, Mode::Async)).await;
+    let other = connect(config(token.clone(), Mode::Async)).await;
     assert!(other.as_ref().unwrap_err().message().contains("mode"), "{other:?}");
     check(other, Kind::Conflict);
 
@@ -411,10 +411,12 @@ async fn refusals_surface_at_once_and_name_the_server() {
         assert_eq!(error.kind(), Kind::Invalid);
         assert!(error.context().any(|(key, _)| key == "parameter"), "{error}");
     }
-    // A server's last word leaves a step that cannot be completed.
+    // A server's last word, here that another process has taken over the rank, leaves a step that
+    // cannot be completed.
+    let _successor = connect(config(token, Mode::Sync)).await.unwrap();
     let good = [Gradient::Dense { parameter: SMALL, values: &[1.0; 3] }];
     let error = client.push(&good, 1).await.unwrap_err();
-    assert!(error.message().contains("no values yet"), "{error}");
+    assert!(error.message().contains("does not speak for the rank"), "{error}");
     assert_eq!(client.push(&good, 1).await.unwrap_err().kind(), Kind::Conflict);
 }
 

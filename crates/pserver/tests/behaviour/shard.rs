@@ -484,6 +484,21 @@ fn others_wait_until_trainer_0_has_begun() {
 }
 
 #[test]
+fn a_push_that_overtakes_the_first_values_waits_for_them() {
+    // A trainer pulls only from the shards that hold what it needs, but pushes to all.
+    let mut scene = Scene::new(2, Mode::Sync);
+    scene.join(1).unwrap();
+    let head = Head { sequence: 1, flags: FLAG_LAST, ..Head::default() };
+    let push = scene.start(Verb::Push, 1, head, &[(SPARSE, &[5], &[2.0; 2])]);
+    assert!(scene.reply(push).is_none());
+    scene.join(0).unwrap();
+    scene.ask(Verb::Begin, 0, Head::default(), &[]).unwrap();
+    assert!(message(scene.reply(push).unwrap()).is_ok());
+    scene.push_dense(0, [0.0; 3]);
+    assert_eq!(scene.pull_rows(0, &[5]), [0.0; 2]);
+}
+
+#[test]
 fn a_trainer_with_another_model_or_mode_is_refused_with_the_difference() {
     let mut scene = Scene::new(2, Mode::Sync);
     scene.join(0).unwrap();
