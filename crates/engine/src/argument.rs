@@ -1,0 +1,181 @@
+//! What flows between layers: rows of the whole batch, and where the samples' sequences lie.
+//!
+//! Sequences are not padded: all rows follow one another, and offsets tell them apart. Nested
+//! sequences will be a second row of offsets here.
+
+use crate::batch::{self, Input, Lists, Output, Rows};
+use crate::shape::{Level, Shape, Value as Kind};
+use burn::tensor::{Device, Tensor, TensorData};
+use contract::{Error, Result};
+use std::sync::Arc;
+
+/// Where each sequence begins, and where the last one ends.
+pub(crate) type Offsets = [usize];
+
+/// The output of a layer for one batch.
+#[derive(Debug, Clone)]
+pub(crate) struct Argument {
+    pub(crate) value: Value,
+    pub(crate) sequences: Option<Arc<Offsets>>,
+    /// What softmax or sigmoid was applied to: costs are computed from it, where small
+    /// probabilities are not rounded to 0.
+    pub(crate) logits: Option<Logits>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    Dense(Tensor<2>),
+    Integer(Arc<[u64]>),
+    Sparse(Arc<Lists>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Logits {
+    Softmax(Tensor<2>),
+    Sigmoid(Tensor<2>),
+}
+
+impl Argument {
+    /// One row of numbers a sample.
+    pub(crate) fn single(value: Tensor<2>) -> Self {
+        Argument { value: Value::Dense(value), sequences: None, logits: None }
+    }
+
+    /// Rows made from those of `like`, one by one.
+    pub(crate) fn like(like: &Argument, value: Tensor<2>) -> Self {
+        Argument { value: Value::Dense(value), sequences: like.sequences.clone(), logits: None }
+    }
+
+    /// The numbers.
+    ///
+    /// # Errors
+    /// If it has ids: a layer's plan should have refused it.
+    pub(crate) fn dense(&self) -> Result<Tensor<2>> {
+        match &self.value {
+            Value::Dense(tensor) => Ok(tensor.clone()),
+            Value::Integer(_) | Value::Sparse(_) => {
+                Err(Error::invalid("needs numbers but its input has ids"))
+            }
+        }
+    }
+
+    /// The ids.
+    ///
+    /// # Errors
+    /// If it has numbers or lists.
+    pub(crate) fn ids(&self) -> Result<&Arc<[u64]>> {
+        match &self.value {
+            Value::Integer(ids) => Ok(ids),
+            Value::Dense(_) | Value::Sparse(_) => {
+                Err(Error::invalid("needs one id a row but its input has other values"))
+            }
+        }
+    }
+
+    pub(crate) fn set_dense(&mut self, value: Tensor<2>) {
+        self.value = Value::Dense(value);
+    }
+
+    /// The offsets of its sequences.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub(crate) fn offsets(&self) -> Result<&Offsets> {
+        self.sequences.as_deref().ok_or_else(|| Error::invalid("needs a sequence as input"))
+    }
+
+    /// Rows of all samples.
+    pub(crate) fn rows(&self) -> usize {
+        match &self.value {
+            Value::Dense(tensor) => tensor.dims()[0],
+            Value::Integer(ids) => ids.len(),
+            Value::Sparse(lists) => lists.offsets.len().saturating_sub(1),
+        }
+    }
+
+    /// From what is fed, after checking that it fits.
+    pub(crate) fn from_input(
+        input: Input,
+        shape: &Shape,
+        samples: usize,
+        device: &Device,
+    ) -> Result<Argument> {
+        let rows = input.rows.len(shape.size);
+        let sequences = match (shape.level, input.sequences) {
+            (Level::Single, None) if rows == samples => None,
+            (Level::Single, _) => {
+                return Err(Error::invalid("needs one row a sample")
+                    .with("rows", rows)
+                    .with("samples", samples));
+            }
+            (_, Some(offsets)) if offsets.len() == samples + 1 => {
+                batch::check_offsets(&offsets, rows)?;
+                Some(Arc::from(offsets))
+            }
+            (_, offsets) => {
+                return Err(Error::invalid("needs a sequence a sample")
+                    .with("sequences", offsets.map_or(0, |offsets| offsets.len().max(1) - 1))
+                    .with("samples", samples));
+            }
+        };
+        let value = match (shape.value, input.rows) {
+            (Kind::Dense, Rows::Dense(values)) if values.len() == rows * shape.size => {
+                Value::Dense(tensor(values, [rows, shape.size], device))
+            }
+            (Kind::Integer, Rows::Integer(ids)) => {
+                check_ids(&ids, shape.size)?;
+                Value::Integer(Arc::from(ids))
+            }
+            (Kind::SparseBinary | Kind::SparseFloat, Rows::Sparse(lists)) => {
+                batch::check_offsets(&lists.offsets, lists.ids.len())?;
+                check_ids(&lists.ids, shape.size)?;
+                let has_values = lists.values.as_ref().map(Vec::len);
+                let needs_values = (shape.value == Kind::SparseFloat).then_some(lists.ids.len());
+                if has_values != needs_values {
+                    return Err(Error::invalid("sparse float rows, and only they, have a number \
+                         for each id"));
+                }
+                Value::Sparse(Arc::new(lists))
+            }
+            (_, rows) => {
+                let found = match rows {
+                    Rows::Dense(_) => "numbers",
+                    Rows::Integer(_) => "ids",
+                    Rows::Sparse(_) => "lists of ids",
+                };
+                return Err(Error::invalid(format!("needs {shape} but is fed {found}")));
+            }
+        };
+        Ok(Argument { value, sequences, logits: None })
+    }
+
+    /// Copied out of the network.
+    pub(crate) fn to_output(&self) -> Output {
+        let sequences = self.sequences.as_ref().map(|offsets| offsets.to_vec());
+        let (rows, width) = match &self.value {
+            Value::Dense(tensor) => (Rows::Dense(numbers(tensor.clone())), tensor.dims()[1]),
+            Value::Integer(ids) => (Rows::Integer(ids.to_vec()), 1),
+            Value::Sparse(lists) => (Rows::Sparse(lists.as_ref().clone()), 0),
+        };
+        Output { rows, width, sequences }
+    }
+}
+
+fn check_ids(ids: &[u64], size: usize) -> Result<()> {
+    let bad = |id: &&u64| size != 0 && **id >= size as u64 && **id != batch::NO_ID;
+    match ids.iter().find(bad) {
+        None => Ok(()),
+        Some(id) => Err(Error::invalid(format!("id {id} is not below the layer's size {size}"))),
+    }
+}
+
+/// A tensor of numbers, without copying them.
+pub(crate) fn tensor(values: Vec<f32>, dims: [usize; 2], device: &Device) -> Tensor<2> {
+    Tensor::from_data(TensorData::new(values, dims), device)
+}
+
+/// The numbers of a tensor; copied only if it is shared.
+pub(crate) fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    let data = tensor.without_autodiff().into_data();
+    data.try_into_vec().unwrap_or_else(|error| panic!("tensors hold f32: {error:?}"))
+}

@@ -1,0 +1,79 @@
+//! What is fed to a network and what comes out of it, as plain memory.
+
+use contract::{Error, Result};
+
+/// One mini-batch.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Batch {
+    /// Samples in it.
+    pub samples: usize,
+    /// One for each data layer, in the order of [`crate::Network::inputs`].
+    pub inputs: Vec<Input>,
+}
+
+/// What one data layer gets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Input {
+    /// The rows of all samples, one after the other.
+    pub rows: Rows,
+    /// For sequences: where each sample's rows begin, and where the last one's end.
+    pub sequences: Option<Vec<usize>>,
+}
+
+/// Rows of one kind.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rows {
+    /// Numbers, row by row.
+    Dense(Vec<f32>),
+    /// An id each. [`NO_ID`] looks up zeros.
+    Integer(Vec<u64>),
+    /// Lists of ids.
+    Sparse(Lists),
+}
+
+/// The id that is no id: looked up in a table it gives zeros.
+pub const NO_ID: u64 = u64::MAX;
+
+/// Lists of ids, one a row, with or without numbers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Lists {
+    /// Where each row's ids begin, and where the last one's end.
+    pub offsets: Vec<usize>,
+    /// The ids of all rows.
+    pub ids: Vec<u64>,
+    /// The number of each id; 1 where there are none.
+    pub values: Option<Vec<f32>>,
+}
+
+impl Rows {
+    /// How many rows there are, if each has `width` numbers.
+    pub fn len(&self, width: usize) -> usize {
+        match self {
+            Rows::Dense(values) => values.len() / width.max(1),
+            Rows::Integer(ids) => ids.len(),
+            Rows::Sparse(lists) => lists.offsets.len().saturating_sub(1),
+        }
+    }
+}
+
+/// What a layer gave, copied out of the network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    /// Its rows.
+    pub rows: Rows,
+    /// Numbers in a row.
+    pub width: usize,
+    /// As in [`Input`].
+    pub sequences: Option<Vec<usize>>,
+}
+
+/// Checks that offsets begin at 0, do not fall, and end at `end`.
+pub(crate) fn check_offsets(offsets: &[usize], end: usize) -> Result<()> {
+    let begins = offsets.first() == Some(&0);
+    let ends = offsets.last() == Some(&end);
+    if begins && ends && offsets.windows(2).all(|pair| pair[0] <= pair[1]) {
+        return Ok(());
+    }
+    Err(Error::invalid("offsets must begin at 0, must not fall, and must end at the last row")
+        .with("end", end))
+}

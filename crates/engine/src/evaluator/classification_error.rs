@@ -1,0 +1,85 @@
+//! The share of rows whose label is not among the best `top_k` columns; a single column is
+//! compared with `threshold` instead.
+
+use super::{Evaluator, attributes};
+use crate::argument::{Argument, numbers};
+use crate::shape::Shape;
+use crate::topology;
+use contract::{Error, Result};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Attributes {
+    #[serde(default = "one")]
+    top_k: usize,
+    #[serde(default = "half")]
+    threshold: f32,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn half() -> f32 {
+    0.5
+}
+
+struct ClassificationError {
+    attributes: Attributes,
+    wrong: f64,
+    rows: f64,
+}
+
+pub(super) fn build(evaluator: &topology::Evaluator) -> Result<Box<dyn Evaluator>> {
+    let attributes: Attributes = attributes(evaluator)?;
+    if attributes.top_k == 0 {
+        return Err(Error::invalid("top_k must be 1 or more"));
+    }
+    Ok(Box::new(ClassificationError { attributes, wrong: 0.0, rows: 0.0 }))
+}
+
+impl Evaluator for ClassificationError {
+    fn check(&self, inputs: &[Shape]) -> Result<()> {
+        super::expect_prediction_and_label(inputs)?;
+        if self.attributes.top_k > inputs[0].size {
+            return Err(Error::invalid(format!(
+                "top_k is {} but the input has only {} columns",
+                self.attributes.top_k, inputs[0].size
+            )));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, inputs: &[&Argument]) -> Result<()> {
+        let scores = inputs[0].dense()?;
+        let [rows, width] = scores.dims();
+        let scores = numbers(scores);
+        let labels = super::labels(inputs[1], rows)?;
+        let weights = super::weights(inputs.get(2).copied(), rows)?;
+        for (row, scores) in scores.chunks_exact(width).enumerate() {
+            let weight = weights.as_ref().map_or(1.0, |weights| f64::from(weights[row]));
+            let is_right = if width == 1 {
+                (scores[0] > self.attributes.threshold) == (labels[row] != 0)
+            } else {
+                let own = scores.get(labels[row]).copied().unwrap_or(f32::NEG_INFINITY);
+                let better = |(place, score): (usize, &f32)| {
+                    *score > own || (*score == own && place < labels[row])
+                };
+                scores.iter().enumerate().filter(|entry| better(*entry)).count()
+                    < self.attributes.top_k
+            };
+            self.wrong += if is_right { 0.0 } else { weight };
+            self.rows += weight;
+        }
+        Ok(())
+    }
+
+    fn read(&self) -> Vec<(&'static str, f64)> {
+        vec![("", if self.rows > 0.0 { self.wrong / self.rows } else { 0.0 })]
+    }
+
+    fn clear(&mut self) {
+        (self.wrong, self.rows) = (0.0, 0.0);
+    }
+}

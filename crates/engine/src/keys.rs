@@ -1,0 +1,136 @@
+//! A batch that was checked, and the keys it looks up in sparse parameters.
+//!
+//! The rows of a sparse parameter that a batch needs are fetched before the network runs, so its
+//! keys are gathered from the data layers beforehand, each once, and every id of every layer that
+//! looks it up gets the place of its row among them.
+
+use crate::argument::{Argument, Value};
+use crate::batch::NO_ID;
+use crate::topology::{Checked, Topology};
+use burn::tensor::Device;
+use contract::{Error, Kind, Result};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+/// The row of [`NO_ID`].
+const NO_ROW: u32 = u32::MAX;
+
+/// A batch, ready to run.
+pub struct Prepared {
+    samples: usize,
+    /// By place of the layer.
+    arguments: Vec<Option<Argument>>,
+    /// By place of the parameter.
+    keys: Vec<Option<Vec<u64>>>,
+    /// By place of the layer, then by slot.
+    lookups: Vec<Vec<Option<Arc<[u32]>>>>,
+}
+
+impl Prepared {
+    pub(crate) fn new(
+        topology: &Topology,
+        checked: &Checked,
+        samples: usize,
+        arguments: Vec<Option<Argument>>,
+    ) -> Result<Prepared> {
+        let mut places: Vec<Option<Rows>> = topology
+            .parameters
+            .iter()
+            .map(|parameter| parameter.is_sparse.then(Rows::default))
+            .collect();
+        let mut lookups = vec![Vec::new(); topology.layers.len()];
+        for &place in &checked.order {
+            for (slot, &parameter) in checked.parameters[place].iter().enumerate() {
+                let Some(rows) = &mut places[parameter] else { continue };
+                let input = checked.key_inputs[place][slot];
+                let argument = input.and_then(|input| arguments[input].as_ref());
+                let ids: &[u64] = match argument.map(|argument| &argument.value) {
+                    Some(Value::Integer(ids)) => ids,
+                    Some(Value::Sparse(lists)) => &lists.ids,
+                    Some(Value::Dense(_)) | None => &[],
+                };
+                let found: Arc<[u32]> = ids.iter().map(|id| rows.find(*id)).collect();
+                lookups[place].resize(slot + 1, None);
+                lookups[place][slot] = Some(found);
+                if rows.keys.len() >= NO_ROW as usize {
+                    return Err(Error::new(Kind::LimitExceeded, "the batch looks up too many rows")
+                        .with("parameter", &topology.parameters[parameter].name));
+                }
+            }
+        }
+        let keys = places.into_iter().map(|rows| rows.map(|rows| rows.keys)).collect();
+        Ok(Prepared { samples, arguments, keys, lookups })
+    }
+
+    /// Samples of the batch.
+    pub fn samples(&self) -> usize {
+        self.samples
+    }
+
+    /// The keys whose rows a sparse parameter must bring, each once; `None` for a dense one.
+    pub fn keys(&self, parameter: usize) -> Option<&[u64]> {
+        self.keys[parameter].as_deref()
+    }
+
+    /// The data, for a run on `device`.
+    pub(crate) fn arguments(&self, device: &Device) -> Vec<Option<Argument>> {
+        let mut arguments = self.arguments.clone();
+        if device.is_autodiff() {
+            for argument in arguments.iter_mut().flatten() {
+                if let Value::Dense(tensor) = &argument.value {
+                    argument.value = Value::Dense(tensor.clone().autodiff());
+                }
+            }
+        }
+        arguments
+    }
+
+    pub(crate) fn lookups(&self, layer: usize) -> &[Option<Arc<[u32]>>] {
+        &self.lookups[layer]
+    }
+}
+
+/// Keys in the order in which they were first seen.
+#[derive(Default)]
+struct Rows {
+    keys: Vec<u64>,
+    places: HashMap<u64, u32, BuildHasherDefault<KeyHasher>>,
+}
+
+impl Rows {
+    fn find(&mut self, key: u64) -> u32 {
+        if key == NO_ID {
+            return NO_ROW;
+        }
+        let next = self.keys.len() as u32;
+        let place = *self.places.entry(key).or_insert(next);
+        if place == next {
+            self.keys.push(key);
+        }
+        place
+    }
+}
+
+/// Spreads keys that are often small numbers: the finalizer of splitmix64.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(self.0.wrapping_mul(0x0100_0000_01b3) ^ u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        let mut bits = key;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        self.0 = bits ^ (bits >> 31);
+    }
+}

@@ -1,0 +1,67 @@
+//! The cosine of the angle between two rows, times `scale`. The second input may hold `size` rows
+//! side by side; each is compared with the first.
+
+use super::{
+    Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_same_level, expect_same_rows,
+};
+use crate::argument::Argument;
+use crate::shape::Shape;
+use crate::topology;
+use burn::tensor::Tensor;
+use contract::{Error, Result};
+use serde::Deserialize;
+
+/// Added to the squared lengths, so that the angle to a row of zeros is a number.
+const TINY: f32 = 1e-20;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CosSim {
+    #[serde(default = "one")]
+    scale: f32,
+    #[serde(default = "single")]
+    size: usize,
+}
+
+fn one() -> f32 {
+    1.0
+}
+
+fn single() -> usize {
+    1
+}
+
+pub(super) fn build(layer: &topology::Layer) -> Result<Box<dyn Layer>> {
+    Ok(Box::new(attributes::<CosSim>(layer)?))
+}
+
+impl Layer for CosSim {
+    fn plan(&self, inputs: &[Shape]) -> Result<Plan> {
+        expect_inputs(inputs, 2..=2)?;
+        expect_same_level(inputs)?;
+        expect_dense("the first input", &inputs[0])?;
+        expect_dense("the second input", &inputs[1])?;
+        if inputs[0].size.checked_mul(self.size) != Some(inputs[1].size) || self.size == 0 {
+            return Err(Error::invalid(format!(
+                "the second input has size {} but must have {} times the first's {}",
+                inputs[1].size, self.size, inputs[0].size
+            )));
+        }
+        Ok(Plan::of(inputs[0].with_size(self.size)))
+    }
+
+    fn forward(&self, _run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument> {
+        expect_same_rows(inputs)?;
+        let (a, b) = (inputs[0].dense()?, inputs[1].dense()?);
+        let [_, width] = a.dims();
+        let squares = |x: Tensor<2>| (x.clone() * x).sum_dim(1) + TINY;
+        let length = squares(a.clone());
+        let cosines = (0..self.size).map(|part| {
+            let other = b.clone().narrow(1, part * width, width);
+            let product = (a.clone() * other.clone()).sum_dim(1);
+            product / (length.clone() * squares(other)).sqrt()
+        });
+        let cosines = Tensor::cat(cosines.collect(), 1).mul_scalar(self.scale);
+        Ok(Argument::like(inputs[0], cosines))
+    }
+}

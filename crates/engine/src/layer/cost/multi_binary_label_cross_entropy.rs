@@ -1,0 +1,65 @@
+//! `−Σ(y·ln p + (1 − y)·ln(1 − p))` of each row: every column is a question of its own, answered by
+//! 0 or 1. Labels are dense, or lists of the ids that are 1.
+
+use super::super::{Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_same_rows, expect_same_size};
+use super::{Coefficient, plan_rows, weighted};
+use crate::activation::softplus;
+use crate::argument::{Argument, Logits, Value, tensor};
+use crate::batch::Lists;
+use crate::shape::{self, Shape};
+use crate::topology;
+use burn::tensor::{Device, Tensor};
+use contract::{Error, Result};
+
+struct MultiBinaryLabelCrossEntropy(Coefficient);
+
+pub(in crate::layer) fn build(layer: &topology::Layer) -> Result<Box<dyn Layer>> {
+    Ok(Box::new(MultiBinaryLabelCrossEntropy(attributes(layer)?)))
+}
+
+/// A matrix with 1 at the ids of each row.
+fn ones(lists: &Lists, dims: [usize; 2], device: &Device) -> Tensor<2> {
+    let mut values = vec![0.0; dims[0] * dims[1]];
+    for (row, pair) in lists.offsets.windows(2).enumerate() {
+        for id in &lists.ids[pair[0]..pair[1]] {
+            values[row * dims[1] + *id as usize] = 1.0;
+        }
+    }
+    tensor(values, dims, device)
+}
+
+impl Layer for MultiBinaryLabelCrossEntropy {
+    fn plan(&self, inputs: &[Shape]) -> Result<Plan> {
+        expect_inputs(inputs, 2..=2)?;
+        expect_dense("the input", &inputs[0])?;
+        if !matches!(inputs[1].value, shape::Value::Dense | shape::Value::SparseBinary) {
+            return Err(Error::invalid(format!(
+                "the label must be dense or sparse binary but is {}",
+                inputs[1]
+            )));
+        }
+        expect_same_size(["the input", "the label"], [&inputs[0], &inputs[1]])?;
+        plan_rows(inputs)
+    }
+
+    fn forward(&self, _run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument> {
+        expect_same_rows(inputs)?;
+        let p = inputs[0].dense()?;
+        let y = match &inputs[1].value {
+            Value::Sparse(lists) => ones(lists, p.dims(), &p.device()),
+            _ => inputs[1].dense()?,
+        };
+        let cost = match &inputs[0].logits {
+            Some(Logits::Sigmoid(x)) => softplus(x.clone()) - x.clone() * y,
+            _ => {
+                let rest = (y.clone().neg() + 1.0) * (p.clone().neg() + 1.0).log();
+                (y * p.log() + rest).neg()
+            }
+        };
+        weighted(cost.sum_dim(1), inputs)
+    }
+
+    fn coefficient(&self) -> Option<f32> {
+        Some(self.0.coeff)
+    }
+}

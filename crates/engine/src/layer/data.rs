@@ -1,0 +1,54 @@
+//! What is fed: it has no inputs, and its output is the batch's.
+
+use super::{Layer, Plan, Run, attributes, expect_inputs};
+use crate::argument::Argument;
+use crate::shape::{Level, Shape, Value};
+use crate::topology;
+use contract::{Error, Kind, Result};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Data {
+    value: Value,
+    level: Level,
+    /// Absent: any 64-bit key.
+    size: Option<usize>,
+    frame: Option<(usize, usize)>,
+}
+
+pub(super) fn build(layer: &topology::Layer) -> Result<Box<dyn Layer>> {
+    Ok(Box::new(attributes::<Data>(layer)?))
+}
+
+impl Layer for Data {
+    fn plan(&self, inputs: &[Shape]) -> Result<Plan> {
+        expect_inputs(inputs, 0..=0)?;
+        if self.size == Some(0) || (self.size.is_none() && self.value == Value::Dense) {
+            return Err(Error::invalid("a data layer has a size of 1 or more")
+                .with("size", self.size.unwrap_or(0)));
+        }
+        let size = self.size.unwrap_or(0);
+        if let Some((height, width)) = self.frame {
+            let pixels = height.checked_mul(width).filter(|pixels| *pixels > 0);
+            if !pixels.is_some_and(|pixels| size % pixels == 0) {
+                return Err(Error::invalid(format!(
+                    "height {height} times width {width} does not divide the size {size}"
+                )));
+            }
+        }
+        if self.level == Level::Nested {
+            return Err(Error::new(Kind::Unsupported, "nested sequences are not supported yet"));
+        }
+        let Data { value, level, frame, .. } = *self;
+        Ok(Plan::of(Shape { size, value, level, is_data: true, frame }))
+    }
+
+    fn forward(&self, _run: &Run<'_>, _inputs: &[&Argument]) -> Result<Argument> {
+        Err(Error::invalid("a data layer is fed, not computed"))
+    }
+
+    fn can_be_finished(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,320 @@
+//! The layers: each one small file and one line in the table below.
+//!
+//! A layer says what its output and parameters are before any data is seen (`plan`) and computes
+//! its output (`forward`); Burn finds the gradient. Bias, activation and dropout are the same for
+//! all and are added by the network, so `forward` returns what comes before them.
+
+mod addto;
+mod concat;
+mod cos_sim;
+mod cost;
+mod data;
+mod dot_prod;
+mod factorization_machine;
+mod fc;
+mod interpolation;
+mod max_id;
+mod mixed;
+mod pooling;
+mod scaling;
+mod sequence_end;
+mod slope_intercept;
+mod trans;
+
+use crate::argument::{Argument, Value};
+use crate::batch::NO_ID;
+use crate::row_sums::RowLists;
+use crate::shape::Shape;
+use crate::topology::{self, at};
+use burn::tensor::Tensor;
+use contract::{Error, Kind, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Makes a layer of its description.
+type Build = fn(&topology::Layer) -> Result<Box<dyn Layer>>;
+
+/// Every layer there is.
+const TABLE: &[(&str, Build)] = &[
+    ("addto", addto::build),
+    ("concat", concat::build),
+    ("cos_sim", cos_sim::build),
+    ("cross_entropy", cost::cross_entropy::build),
+    ("cross_entropy_with_selfnorm", cost::cross_entropy_with_selfnorm::build),
+    ("data", data::build),
+    ("dot_prod", dot_prod::build),
+    ("factorization_machine", factorization_machine::build),
+    ("fc", fc::build),
+    ("huber_classification", cost::huber_classification::build),
+    ("huber_regression", cost::huber_regression::build),
+    ("interpolation", interpolation::build),
+    ("max_id", max_id::build),
+    ("mixed", mixed::build),
+    ("multi_binary_label_cross_entropy", cost::multi_binary_label_cross_entropy::build),
+    ("pooling", pooling::build),
+    ("rank", cost::rank::build),
+    ("scaling", scaling::build),
+    ("sequence_end", sequence_end::build),
+    ("slope_intercept", slope_intercept::build),
+    ("smooth_l1", cost::smooth_l1::build),
+    ("square_error", cost::square_error::build),
+    ("sum", cost::sum::build),
+    ("trans", trans::build),
+];
+
+/// What a kind of layer is.
+pub(crate) trait Layer: Send + Sync {
+    /// What it makes of such inputs.
+    ///
+    /// # Errors
+    /// If it cannot take them: says both sizes.
+    fn plan(&self, inputs: &[Shape]) -> Result<Plan>;
+
+    /// Its output, before bias, activation and dropout.
+    fn forward(&self, run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument>;
+
+    /// For a cost: what its gradient is multiplied with. Its output is one number a row.
+    fn coefficient(&self) -> Option<f32> {
+        None
+    }
+
+    /// Whether bias, activation and dropout make sense.
+    fn can_be_finished(&self) -> bool {
+        self.coefficient().is_none()
+    }
+}
+
+/// What a layer gives and needs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    /// Its output.
+    pub shape: Shape,
+    /// Its parameters, in the order in which they are handed to it.
+    pub parameters: Vec<Slot>,
+}
+
+/// A parameter of a layer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Slot {
+    /// The end of its default name: `w0`, `wbias`.
+    pub name: String,
+    /// Rows and columns; 0 rows for keys without a bound.
+    pub dims: [usize; 2],
+    /// Its first values, unless the user says otherwise.
+    pub initial: Initial,
+    /// The input whose ids are its rows, if that is a data layer: then it may be sparse.
+    pub key_input: Option<usize>,
+}
+
+/// The first values of a parameter, as the parameter server names them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
+pub enum Initial {
+    /// All 0.
+    Zero,
+    /// All the same.
+    Constant {
+        /// The value.
+        value: f32,
+    },
+    /// Normally distributed.
+    Normal {
+        /// The mean.
+        mean: f64,
+        /// The standard deviation.
+        std: f64,
+    },
+}
+
+impl Plan {
+    /// Without parameters.
+    pub(crate) fn of(shape: Shape) -> Plan {
+        Plan { shape, parameters: Vec::new() }
+    }
+}
+
+impl Slot {
+    /// The weight of input `input`: rows by columns, from N(0, 1/√rows).
+    pub(crate) fn weight(input: usize, dims: [usize; 2]) -> Slot {
+        // Without a bound on the keys there is no number of rows to go by.
+        let std = if dims[0] == 0 { 0.01 } else { 1.0 / (dims[0] as f64).sqrt() };
+        let initial = Initial::Normal { mean: 0.0, std };
+        Slot { name: format!("w{input}"), dims, initial, key_input: None }
+    }
+
+    /// The same, looked up by the ids of that input.
+    pub(crate) fn table(input: usize, shape: &Shape, width: usize) -> Slot {
+        let key_input = shape.is_data.then_some(input);
+        Slot { key_input, ..Slot::weight(input, [shape.size, width]) }
+    }
+
+    fn bias(size: usize) -> Slot {
+        let name = "wbias".to_owned();
+        Slot { name, dims: [1, size], initial: Initial::Zero, key_input: None }
+    }
+}
+
+/// What a layer finds around it when it runs.
+pub(crate) struct Run<'a> {
+    /// Its parameters, in the order of its plan.
+    pub(crate) parameters: &'a [Tensor<2>],
+    /// For sparse parameters, by slot: where the ids of their input are in the parameter's rows.
+    pub(crate) lookups: &'a [Option<Arc<[u32]>>],
+}
+
+impl Run<'_> {
+    pub(crate) fn parameter(&self, slot: usize) -> Tensor<2> {
+        self.parameters[slot].clone()
+    }
+
+    /// The rows of the parameter in `slot` that the ids of `input` ask for.
+    pub(crate) fn lists(&self, slot: usize, input: &Argument) -> Result<RowLists> {
+        let lookup = self.lookups.get(slot).and_then(Option::as_deref);
+        let row_of = |entry: usize, id: u64| match lookup {
+            Some(lookup) => lookup[entry],
+            None => id as u32,
+        };
+        match &input.value {
+            Value::Integer(ids) if !ids.contains(&NO_ID) => Ok(RowLists::one_each(
+                ids.iter().enumerate().map(|(entry, id)| row_of(entry, *id)).collect(),
+            )),
+            Value::Integer(ids) => {
+                let mut lists = RowLists { offsets: vec![0], ..RowLists::default() };
+                for (entry, id) in ids.iter().enumerate() {
+                    if *id != NO_ID {
+                        lists.rows.push(row_of(entry, *id));
+                    }
+                    lists.offsets.push(lists.rows.len());
+                }
+                Ok(lists)
+            }
+            Value::Sparse(ids) => Ok(RowLists {
+                offsets: ids.offsets.clone(),
+                rows: ids.ids.iter().enumerate().map(|(entry, id)| row_of(entry, *id)).collect(),
+                weights: ids.values.clone(),
+            }),
+            Value::Dense(_) => Err(Error::invalid("needs ids but its input has numbers")),
+        }
+    }
+}
+
+/// The names of all layers.
+pub fn kinds() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|(kind, _)| *kind)
+}
+
+/// What a layer gives and needs, bias included; errors name the layer.
+pub fn plan(layer: &topology::Layer, inputs: &[Shape]) -> Result<Plan> {
+    check_and_plan(layer, inputs).map_err(|error| at(layer, error))
+}
+
+fn check_and_plan(layer: &topology::Layer, inputs: &[Shape]) -> Result<Plan> {
+    let built = lookup(layer)?(layer)?;
+    if !(0.0..1.0).contains(&layer.drop_rate) {
+        return Err(Error::invalid("drop_rate must be at least 0 and below 1")
+            .with("drop_rate", layer.drop_rate));
+    }
+    if layer.error_clip.is_some_and(|clip| clip.is_nan() || clip <= 0.0) {
+        return Err(Error::invalid("error_clipping_threshold must be above 0"));
+    }
+    let is_plain = layer.activation == crate::activation::Activation::Linear
+        && !layer.has_bias
+        && layer.drop_rate == 0.0
+        && layer.error_clip.is_none();
+    if !built.can_be_finished() && !is_plain {
+        return Err(Error::invalid("takes neither activation nor bias nor dropout")
+            .with("kind", &layer.kind));
+    }
+    if layer.drop_rate > 0.0 && layer.activation.is_softmax() {
+        return Err(Error::invalid(
+            "dropout after softmax would not leave probabilities; put it on the input instead",
+        ));
+    }
+    let mut plan = built.plan(inputs)?;
+    if layer.has_bias {
+        plan.parameters.push(Slot::bias(plan.shape.size));
+    }
+    Ok(plan)
+}
+
+/// The layer behind a description; errors name the layer.
+pub(crate) fn build(layer: &topology::Layer) -> Result<Box<dyn Layer>> {
+    lookup(layer).and_then(|build| build(layer)).map_err(|error| at(layer, error))
+}
+
+fn lookup(layer: &topology::Layer) -> Result<Build> {
+    let entry = TABLE.iter().find(|(kind, _)| *kind == layer.kind);
+    entry.map(|(_, build)| *build).ok_or_else(|| {
+        Error::new(Kind::Unsupported, "there is no such layer").with("kind", &layer.kind)
+    })
+}
+
+/// The attributes of a layer as its kind declares them.
+pub(crate) fn attributes<T: DeserializeOwned>(layer: &topology::Layer) -> Result<T> {
+    serde_json::from_value(layer.attributes.clone().into()).map_err(|source| {
+        Error::invalid(format!("wrong attributes: {source}")).with("kind", &layer.kind)
+    })
+}
+
+/// Checks the number of inputs.
+pub(crate) fn expect_inputs(
+    inputs: &[Shape],
+    accepted: std::ops::RangeInclusive<usize>,
+) -> Result<()> {
+    if accepted.contains(&inputs.len()) {
+        return Ok(());
+    }
+    let expected = match (accepted.start(), accepted.end()) {
+        (from, to) if from == to => from.to_string(),
+        (from, &usize::MAX) => format!("{from} or more"),
+        (from, to) => format!("{from} to {to}"),
+    };
+    Err(Error::invalid("takes another number of inputs")
+        .with("expected", expected)
+        .with("got", inputs.len()))
+}
+
+/// Checks that an input has numbers, not ids.
+pub(crate) fn expect_dense(what: &str, shape: &Shape) -> Result<()> {
+    if shape.value == crate::shape::Value::Dense {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{what} must be dense but is {shape}")))
+}
+
+/// Checks that two inputs are equally wide.
+pub(crate) fn expect_same_size(what: [&str; 2], shapes: [&Shape; 2]) -> Result<()> {
+    if shapes[0].size == shapes[1].size {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{} has size {} but {} has size {}; they must be the same",
+        what[0], shapes[0].size, what[1], shapes[1].size
+    )))
+}
+
+/// Checks that inputs that are taken row by row are all sequences, or none.
+pub(crate) fn expect_same_level(inputs: &[Shape]) -> Result<()> {
+    match inputs.windows(2).find(|pair| pair[0].level != pair[1].level) {
+        None => Ok(()),
+        Some(pair) => Err(Error::invalid(format!(
+            "inputs must all be sequences or none; one is {}, another {}",
+            pair[0], pair[1]
+        ))),
+    }
+}
+
+/// Checks, now that data is there, that inputs taken row by row have the same rows.
+pub(crate) fn expect_same_rows(inputs: &[&Argument]) -> Result<()> {
+    for pair in inputs.windows(2) {
+        if pair[0].rows() != pair[1].rows() || pair[0].sequences != pair[1].sequences {
+            return Err(Error::invalid(
+                "inputs are sequences of different lengths in the same sample; \
+                 this layer takes them row by row",
+            )
+            .with("rows", format!("{} and {}", pair[0].rows(), pair[1].rows())));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,415 @@
+//! A checked topology, ready to run: values of parameters in, cost and gradients out.
+
+use crate::activation::Activation;
+use crate::argument::{Argument, numbers, tensor};
+use crate::batch::{Batch, Output};
+use crate::evaluator::{self, Counted, Tally};
+use crate::keys::Prepared;
+use crate::layer::Run;
+use crate::pool::Pool;
+use crate::shape::Shape;
+use crate::topology::{Checked, Parameter, Topology, at};
+use crate::{device, dropout, gradient_clip};
+use burn::tensor::{Device, Tensor};
+use contract::{Error, Kind, Result};
+
+/// How a network runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkConfig {
+    /// The threads that compute.
+    pub threads: usize,
+    /// Whether to compute on a GPU.
+    pub use_gpu: bool,
+    /// Where dropout's chance comes from.
+    pub seed: u64,
+}
+
+impl Default for NetworkConfig {
+    fn default() -> Self {
+        NetworkConfig { threads: 1, use_gpu: false, seed: 1 }
+    }
+}
+
+/// A network that can be run.
+pub struct Network {
+    topology: Topology,
+    checked: Checked,
+    /// The data layers, in the order in which batches bring their inputs.
+    inputs: Vec<usize>,
+    config: NetworkConfig,
+    device: Device,
+    pool: Pool,
+}
+
+/// What running a network for training gave.
+pub struct Trained {
+    /// The cost, summed over samples and costs.
+    pub cost: f64,
+    /// By place of the parameter: its gradient, `None` if nothing depends on it or it is static.
+    /// A sparse one has the rows of the batch's keys.
+    pub gradients: Vec<Option<Vec<f32>>>,
+    /// What evaluators and callers may look at.
+    pub seen: Seen,
+}
+
+/// The layers' outputs that are kept: what is asked for, and what evaluators look at.
+pub struct Seen {
+    samples: usize,
+    /// By place of the layer.
+    arguments: Vec<Option<Argument>>,
+}
+
+/// In which way to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// With gradients, and dropout decided by the number of the step.
+    Train { step: u64 },
+    Test,
+}
+
+/// Where a number that is none came up first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Culprit {
+    /// The data that is fed to this layer has it.
+    Data(String),
+    /// This parameter has it.
+    Parameter(String),
+    /// This layer made it of inputs and parameters that were numbers.
+    Layer(String),
+}
+
+impl Network {
+    /// Checks a topology and makes it ready to run.
+    ///
+    /// # Errors
+    /// If the topology has a mistake, or the GPU that is asked for is not supported.
+    pub fn new(topology: Topology, config: NetworkConfig) -> Result<Network> {
+        let checked = topology.check()?;
+        let inputs = (0..topology.layers.len()).filter(|&place| checked.shapes[place].is_data);
+        let inputs = inputs.collect();
+        let device = device::open(config.use_gpu)?;
+        let pool = Pool::new(config.threads)?;
+        Ok(Network { topology, checked, inputs, config, device, pool })
+    }
+
+    /// The data layers and their shapes, in the order in which batches bring their inputs.
+    pub fn inputs(&self) -> impl Iterator<Item = (&str, &Shape)> {
+        self.inputs
+            .iter()
+            .map(|&place| (self.topology.layers[place].name.as_str(), &self.checked.shapes[place]))
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.topology.parameters
+    }
+
+    /// What it was made of.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Checks a batch and finds the keys that it looks up in sparse parameters.
+    pub fn prepare(&self, batch: Batch) -> Result<Prepared> {
+        self.pool.run(|| {
+            let names = self.inputs.iter().map(|&place| &self.topology.layers[place]);
+            if batch.inputs.len() != self.inputs.len() {
+                return Err(Error::invalid("the batch feeds another number of data layers")
+                    .with("expected", self.inputs.len())
+                    .with("got", batch.inputs.len()));
+            }
+            let mut arguments = vec![None; self.topology.layers.len()];
+            let samples = batch.samples;
+            for ((&place, layer), input) in self.inputs.iter().zip(names).zip(batch.inputs) {
+                let shape = &self.checked.shapes[place];
+                let argument = Argument::from_input(input, shape, samples, &self.device)
+                    .map_err(|error| at(layer, error))?;
+                arguments[place] = Some(argument);
+            }
+            Prepared::new(&self.topology, &self.checked, samples, arguments)
+        })
+    }
+
+    /// Forward and backward. `values` are by place of the parameter; of a sparse one, the rows of
+    /// [`Prepared::keys`]. The same `step` drops the same numbers out.
+    pub fn train(&self, prepared: &Prepared, values: &[&[f32]], step: u64) -> Result<Trained> {
+        self.pool.run(|| {
+            let device = self.device.clone().autodiff();
+            let parameters = self.load(prepared, values, &device, true)?;
+            let arguments =
+                self.forward(prepared, &parameters, Mode::Train { step }, |_, _| Ok(()))?;
+            let mut cost = 0.0;
+            let mut loss: Option<Tensor<1>> = None;
+            for (place, coefficient) in self.costs() {
+                let Some(argument) = &arguments[place] else { continue };
+                let output = argument.dense()?;
+                cost += numbers(output.clone()).iter().map(|cost| f64::from(*cost)).sum::<f64>();
+                let scaled = output.sum().mul_scalar(coefficient);
+                loss = Some(match loss {
+                    None => scaled,
+                    Some(loss) => loss + scaled,
+                });
+            }
+            let loss = loss.ok_or_else(|| {
+                Error::invalid("none of the outputs is a cost, so there is nothing to train")
+            })?;
+            let gradients = if cost.is_finite() && loss.is_tracked() {
+                let mut gradients = loss.backward();
+                let count = |place: usize| values[place].len();
+                (0..parameters.len())
+                    .map(|place| {
+                        let gradient = parameters[place].grad_remove(&mut gradients)?;
+                        let mut gradient = numbers(gradient);
+                        gradient.truncate(count(place));
+                        Some(gradient)
+                    })
+                    .collect()
+            } else {
+                vec![None; parameters.len()]
+            };
+            Ok(Trained { cost, gradients, seen: self.keep(prepared, arguments) })
+        })
+    }
+
+    /// Forward only, as in a test: nothing is dropped out.
+    pub fn test(&self, prepared: &Prepared, values: &[&[f32]]) -> Result<Seen> {
+        self.pool.run(|| {
+            let parameters = self.load(prepared, values, &self.device, false)?;
+            let arguments = self.forward(prepared, &parameters, Mode::Test, |_, _| Ok(()))?;
+            Ok(self.keep(prepared, arguments))
+        })
+    }
+
+    /// The output of any layer, as in a test.
+    pub fn look(&self, prepared: &Prepared, values: &[&[f32]], layer: &str) -> Result<Output> {
+        let place = self.place(layer)?;
+        self.pool.run(|| {
+            let parameters = self.load(prepared, values, &self.device, false)?;
+            let mut found = None;
+            self.forward(prepared, &parameters, Mode::Test, |at, argument| {
+                if at == place {
+                    found = Some(argument.to_output());
+                }
+                Ok(())
+            })?;
+            found.ok_or_else(|| Error::new(Kind::NotFound, "no such layer").with("layer", layer))
+        })
+    }
+
+    /// Where a step first came upon a number that is none.
+    pub fn find_culprit(
+        &self,
+        prepared: &Prepared,
+        values: &[&[f32]],
+        step: u64,
+    ) -> Result<Option<Culprit>> {
+        let is_bad = |values: &[f32]| values.iter().any(|number| !number.is_finite());
+        for (parameter, values) in self.topology.parameters.iter().zip(values) {
+            if is_bad(values) {
+                return Ok(Some(Culprit::Parameter(parameter.name.clone())));
+            }
+        }
+        self.pool.run(|| {
+            let parameters = self.load(prepared, values, &self.device, false)?;
+            let mut culprit = None;
+            self.forward(prepared, &parameters, Mode::Train { step }, |place, argument| {
+                let layer = &self.topology.layers[place];
+                let is_found = culprit.is_some();
+                if !is_found && argument.dense().is_ok_and(|values| is_bad(&numbers(values))) {
+                    culprit = Some(match self.checked.shapes[place].is_data {
+                        true => Culprit::Data(layer.name.clone()),
+                        false => Culprit::Layer(layer.name.clone()),
+                    });
+                }
+                Ok(())
+            })?;
+            Ok(culprit)
+        })
+    }
+
+    /// The cost of what was seen, summed over samples and costs.
+    pub fn cost(&self, seen: &Seen) -> Result<f64> {
+        let mut cost = 0.0;
+        for (place, _) in self.costs() {
+            if let Some(argument) = &seen.arguments[place] {
+                let numbers = numbers(argument.dense()?);
+                cost += numbers.iter().map(|cost| f64::from(*cost)).sum::<f64>();
+            }
+        }
+        Ok(cost)
+    }
+
+    /// One of the outputs that are asked for.
+    pub fn output(&self, seen: &Seen, layer: &str) -> Result<Output> {
+        let argument = seen.arguments[self.place(layer)?].as_ref().ok_or_else(|| {
+            Error::invalid("this layer is not an output of the network").with("layer", layer)
+        })?;
+        Ok(argument.to_output())
+    }
+
+    /// The evaluators, with nothing counted yet.
+    pub fn tally(&self) -> Result<Tally> {
+        let evaluators = self.topology.evaluators.iter().map(|described| {
+            let inputs = described.inputs.iter().map(|input| self.place(input));
+            Ok(Counted {
+                name: described.name.clone(),
+                inputs: inputs.collect::<Result<_>>()?,
+                evaluator: evaluator::build(described)?,
+            })
+        });
+        Ok(Tally { evaluators: evaluators.collect::<Result<_>>()? })
+    }
+
+    fn place(&self, layer: &str) -> Result<usize> {
+        let place = self.topology.layers.iter().position(|other| other.name == layer);
+        place.ok_or_else(|| {
+            Error::new(Kind::NotFound, "no such layer in the network").with("layer", layer)
+        })
+    }
+
+    /// The outputs that are costs, with what their gradients are multiplied with.
+    fn costs(&self) -> impl Iterator<Item = (usize, f32)> {
+        self.topology.outputs.iter().filter_map(|output| {
+            let place = self.place(output).ok()?;
+            Some((place, self.checked.layers[place].coefficient()?))
+        })
+    }
+
+    fn load(
+        &self,
+        prepared: &Prepared,
+        values: &[&[f32]],
+        device: &Device,
+        is_training: bool,
+    ) -> Result<Vec<Tensor<2>>> {
+        let parameters = &self.topology.parameters;
+        if values.len() != parameters.len() {
+            return Err(Error::invalid("the network has another number of parameters")
+                .with("expected", parameters.len())
+                .with("got", values.len()));
+        }
+        let load = |(place, (parameter, values)): (usize, (&Parameter, &&[f32]))| {
+            let width = parameter.dims[1];
+            let rows = prepared.keys(place).map_or(parameter.dims[0], <[u64]>::len);
+            if values.len() != rows * width {
+                return Err(Error::invalid("the values of a parameter have another size")
+                    .with("parameter", &parameter.name)
+                    .with("expected", rows * width)
+                    .with("got", values.len()));
+            }
+            let mut values = values.to_vec();
+            // A tensor without rows has no gradient; one that nobody looks up does not matter.
+            values.resize(rows.max(1) * width, 0.0);
+            let loaded = tensor(values, [rows.max(1), width], device);
+            Ok(if is_training && !parameter.is_static { loaded.require_grad() } else { loaded })
+        };
+        parameters.iter().zip(values).enumerate().map(load).collect()
+    }
+
+    /// Runs all layers in order and shows `look` the output of each.
+    fn forward(
+        &self,
+        prepared: &Prepared,
+        parameters: &[Tensor<2>],
+        mode: Mode,
+        mut look: impl FnMut(usize, &Argument) -> Result<()>,
+    ) -> Result<Vec<Option<Argument>>> {
+        let device = parameters.first().map_or_else(|| self.device.clone(), Tensor::device);
+        let mut arguments = prepared.arguments(&device);
+        for &place in &self.checked.order {
+            if arguments[place].is_none() {
+                let argument = self
+                    .run_layer(place, prepared, parameters, mode, &arguments)
+                    .map_err(|error| at(&self.topology.layers[place], error))?;
+                arguments[place] = Some(argument);
+            }
+            if let Some(argument) = &arguments[place] {
+                look(place, argument)?;
+            }
+        }
+        Ok(arguments)
+    }
+
+    fn run_layer(
+        &self,
+        place: usize,
+        prepared: &Prepared,
+        parameters: &[Tensor<2>],
+        mode: Mode,
+        arguments: &[Option<Argument>],
+    ) -> Result<Argument> {
+        let layer = &self.topology.layers[place];
+        let own: Vec<Tensor<2>> = self.checked.parameters[place]
+            .iter()
+            .map(|&parameter| parameters[parameter].clone())
+            .collect();
+        let inputs: Vec<&Argument> = self.checked.inputs[place]
+            .iter()
+            .filter_map(|&input| arguments[input].as_ref())
+            .collect();
+        let run = Run {
+            parameters: &own,
+            lookups: prepared.lookups(place),
+        };
+        let mut output = self.checked.layers[place].forward(&run, &inputs)?;
+        if let (true, Some(bias)) = (layer.has_bias, own.last()) {
+            let biased = output.dense()? + bias.clone();
+            output.set_dense(biased);
+        }
+        if layer.activation != Activation::Linear {
+            output = layer.activation.apply(output)?;
+        }
+        if layer.drop_rate > 0.0 {
+            let dropped = match mode {
+                Mode::Train { step } => {
+                    let chance = dropout::Chance { seed: self.config.seed, step, place };
+                    dropout::drop_out(output.dense()?, layer.drop_rate, chance)
+                }
+                Mode::Test => output.dense()?.mul_scalar(1.0 - layer.drop_rate),
+            };
+            output.set_dense(dropped);
+            output.logits = None;
+        }
+        if let Some(clip) = layer.error_clip {
+            let clipped = gradient_clip::clip_gradient(output.dense()?, clip);
+            output.set_dense(clipped);
+        }
+        Ok(output)
+    }
+
+    fn keep(&self, prepared: &Prepared, mut arguments: Vec<Option<Argument>>) -> Seen {
+        let mut is_kept = vec![false; arguments.len()];
+        let looked_at = self.topology.evaluators.iter().flat_map(|evaluator| &evaluator.inputs);
+        for name in self.topology.outputs.iter().chain(looked_at) {
+            if let Ok(place) = self.place(name) {
+                is_kept[place] = true;
+            }
+        }
+        for (argument, is_kept) in arguments.iter_mut().zip(is_kept) {
+            if !is_kept {
+                *argument = None;
+            }
+        }
+        Seen { samples: prepared.samples(), arguments }
+    }
+}
+
+impl Seen {
+    /// Samples of the batch.
+    pub fn samples(&self) -> usize {
+        self.samples
+    }
+}
+
+impl Tally {
+    /// Counts what a run gave.
+    pub fn add(&mut self, seen: &Seen) -> Result<()> {
+        for counted in &mut self.evaluators {
+            let inputs: Vec<&Argument> =
+                counted.inputs.iter().filter_map(|&place| seen.arguments[place].as_ref()).collect();
+            let added = counted.evaluator.add(&inputs);
+            added.map_err(|error| error.with("evaluator", &counted.name))?;
+        }
+        Ok(())
+    }
+}
