@@ -1,11 +1,16 @@
 //! The extension module `paddle._native`: thin classes over the Rust crates, one file per noun.
 //! What a Python programmer sees is documented in the Python packages that re-export these.
 
+mod description;
 mod error;
+mod feed;
+mod network;
 mod parameter_client;
+mod parameters;
 mod recordio_index;
 mod recordio_reader;
 mod recordio_writer;
+mod trainer;
 
 use pyo3::prelude::*;
 
@@ -13,13 +18,21 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
+    use super::description::{check_evaluator, check_optimizer, check_settings, plan_layer};
+    #[pymodule_export]
+    use super::network::{Batch, Network};
+    #[pymodule_export]
     use super::parameter_client::ParameterClient;
+    #[pymodule_export]
+    use super::parameters::Parameters;
     #[pymodule_export]
     use super::recordio_index::Index;
     #[pymodule_export]
     use super::recordio_reader::Reader;
     #[pymodule_export]
     use super::recordio_writer::Writer;
+    #[pymodule_export]
+    use super::trainer::{Inference, Trainer, check_mode};
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

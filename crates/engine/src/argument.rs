@@ -23,6 +23,7 @@ pub(crate) struct Argument {
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "one a layer, and nearly all are dense")]
 pub(crate) enum Value {
     Dense(Tensor<2>),
     Integer(Arc<[u64]>),
@@ -44,6 +45,18 @@ impl Argument {
     /// Rows made from those of `like`, one by one.
     pub(crate) fn like(like: &Argument, value: Tensor<2>) -> Self {
         Argument { value: Value::Dense(value), sequences: like.sequences.clone(), logits: None }
+    }
+
+    /// No rows, as many as `like` has.
+    pub(crate) fn without_rows(like: &Argument, shape: &Shape, device: &Device) -> Self {
+        let value = match shape.value {
+            Kind::Dense => Value::Dense(tensor(Vec::new(), [0, shape.size], device)),
+            Kind::Integer => Value::Integer(Arc::from([])),
+            Kind::SparseBinary | Kind::SparseFloat => {
+                Value::Sparse(Arc::new(Lists { offsets: vec![0], ..Lists::default() }))
+            }
+        };
+        Argument { value, sequences: like.sequences.clone(), logits: None }
     }
 
     /// The numbers.
@@ -69,6 +82,15 @@ impl Argument {
             Value::Dense(_) | Value::Sparse(_) => {
                 Err(Error::invalid("needs one id a row but its input has other values"))
             }
+        }
+    }
+
+    /// The numbers, be they of rows or of lists.
+    pub(crate) fn numbers(&self) -> Option<Vec<f32>> {
+        match &self.value {
+            Value::Dense(tensor) => Some(numbers(tensor.clone())),
+            Value::Integer(_) => None,
+            Value::Sparse(lists) => lists.values.clone(),
         }
     }
 
@@ -101,25 +123,15 @@ impl Argument {
         device: &Device,
     ) -> Result<Argument> {
         let rows = input.rows.len(shape.size);
-        let sequences = match (shape.level, input.sequences) {
-            (Level::Single, None) if rows == samples => None,
-            (Level::Single, _) => {
-                return Err(Error::invalid("needs one row a sample")
-                    .with("rows", rows)
-                    .with("samples", samples));
-            }
-            (_, Some(offsets)) if offsets.len() == samples + 1 => {
-                batch::check_offsets(&offsets, rows)?;
-                Some(Arc::from(offsets))
-            }
-            (_, offsets) => {
-                return Err(Error::invalid("needs a sequence a sample")
-                    .with("sequences", offsets.map_or(0, |offsets| offsets.len().max(1) - 1))
-                    .with("samples", samples));
-            }
-        };
         let value = match (shape.value, input.rows) {
-            (Kind::Dense, Rows::Dense(values)) if values.len() == rows * shape.size => {
+            (Kind::Dense, Rows::Dense(values)) => {
+                if values.len() != rows * shape.size {
+                    return Err(Error::invalid(format!(
+                        "needs rows of {} numbers but is fed {} numbers in all",
+                        shape.size,
+                        values.len()
+                    )));
+                }
                 Value::Dense(tensor(values, [rows, shape.size], device))
             }
             (Kind::Integer, Rows::Integer(ids)) => {
@@ -132,8 +144,10 @@ impl Argument {
                 let has_values = lists.values.as_ref().map(Vec::len);
                 let needs_values = (shape.value == Kind::SparseFloat).then_some(lists.ids.len());
                 if has_values != needs_values {
-                    return Err(Error::invalid("sparse float rows, and only they, have a number \
-                         for each id"));
+                    return Err(Error::invalid(
+                        "sparse float rows, and only they, have a number \
+                         for each id",
+                    ));
                 }
                 Value::Sparse(Arc::new(lists))
             }
@@ -144,6 +158,26 @@ impl Argument {
                     Rows::Sparse(_) => "lists of ids",
                 };
                 return Err(Error::invalid(format!("needs {shape} but is fed {found}")));
+            }
+        };
+        let sequences = match (shape.level, input.sequences) {
+            (Level::Single, None) if rows == samples => None,
+            (Level::Single, None) => {
+                return Err(Error::invalid("needs one row a sample")
+                    .with("rows", rows)
+                    .with("samples", samples));
+            }
+            (Level::Single, Some(_)) => {
+                return Err(Error::invalid("needs one row a sample but is fed sequences"));
+            }
+            (_, Some(offsets)) if offsets.len().checked_sub(1) == Some(samples) => {
+                batch::check_offsets(&offsets, rows)?;
+                Some(Arc::from(offsets))
+            }
+            (_, offsets) => {
+                return Err(Error::invalid("needs a sequence a sample")
+                    .with("sequences", offsets.map_or(0, |offsets| offsets.len().max(1) - 1))
+                    .with("samples", samples));
             }
         };
         Ok(Argument { value, sequences, logits: None })

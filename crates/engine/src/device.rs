@@ -1,9 +1,9 @@
 //! Where a network runs.
 
 use burn::tensor::Device;
+use contract::Result;
 #[cfg(not(any(feature = "cuda", feature = "vulkan")))]
 use contract::{Error, Kind};
-use contract::Result;
 
 /// The CPU, or the GPU that this build supports.
 pub(crate) fn open(use_gpu: bool) -> Result<Device> {

@@ -6,6 +6,7 @@ use crate::argument::tensor;
 use burn::tensor::Tensor;
 
 /// What decides.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Chance {
     pub(crate) seed: u64,
     pub(crate) step: u64,

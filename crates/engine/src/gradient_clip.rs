@@ -13,10 +13,7 @@ pub(crate) fn clip_gradient(x: Tensor<2>, clip: f32) -> Tensor<2> {
     Tensor::from_dispatch(Dispatch::clip_gradient(x.into_dispatch(), clip))
 }
 
-#[cfg_attr(
-    any(feature = "cuda", feature = "vulkan"),
-    backend_extension(Flex, Cube, Autodiff)
-)]
+#[cfg_attr(any(feature = "cuda", feature = "vulkan"), backend_extension(Flex, Cube, Autodiff))]
 #[cfg_attr(not(any(feature = "cuda", feature = "vulkan")), backend_extension(Flex, Autodiff))]
 pub(crate) trait GradientClip: Backend {
     /// The identity.

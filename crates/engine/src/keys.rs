@@ -54,8 +54,11 @@ impl Prepared {
                 lookups[place].resize(slot + 1, None);
                 lookups[place][slot] = Some(found);
                 if rows.keys.len() >= NO_ROW as usize {
-                    return Err(Error::new(Kind::LimitExceeded, "the batch looks up too many rows")
-                        .with("parameter", &topology.parameters[parameter].name));
+                    return Err(Error::new(
+                        Kind::LimitExceeded,
+                        "the batch looks up too many rows",
+                    )
+                    .with("parameter", &topology.parameters[parameter].name));
                 }
             }
         }

@@ -45,8 +45,8 @@ pub struct Network {
 pub struct Trained {
     /// The cost, summed over samples and costs.
     pub cost: f64,
-    /// By place of the parameter: its gradient, `None` if nothing depends on it or it is static.
-    /// A sparse one has the rows of the batch's keys.
+    /// By place of the parameter: its gradient, `None` if nothing depends on it or it is static,
+    /// or if the cost is no number. A sparse one has the rows of the batch's keys.
     pub gradients: Vec<Option<Vec<f32>>>,
     /// What evaluators and callers may look at.
     pub seen: Seen,
@@ -63,7 +63,9 @@ pub struct Seen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// With gradients, and dropout decided by the number of the step.
-    Train { step: u64 },
+    Train {
+        step: u64,
+    },
     Test,
 }
 
@@ -214,8 +216,7 @@ impl Network {
             let mut culprit = None;
             self.forward(prepared, &parameters, Mode::Train { step }, |place, argument| {
                 let layer = &self.topology.layers[place];
-                let is_found = culprit.is_some();
-                if !is_found && argument.dense().is_ok_and(|values| is_bad(&numbers(values))) {
+                if culprit.is_none() && argument.numbers().is_some_and(|values| is_bad(&values)) {
                     culprit = Some(match self.checked.shapes[place].is_data {
                         true => Culprit::Data(layer.name.clone()),
                         false => Culprit::Layer(layer.name.clone()),
@@ -269,8 +270,11 @@ impl Network {
 
     /// The outputs that are costs, with what their gradients are multiplied with.
     fn costs(&self) -> impl Iterator<Item = (usize, f32)> {
-        self.topology.outputs.iter().filter_map(|output| {
-            let place = self.place(output).ok()?;
+        let outputs = &self.topology.outputs;
+        outputs.iter().enumerate().filter_map(|(number, output)| {
+            // One that is asked for twice is still one cost.
+            let is_new = !outputs[..number].contains(output);
+            let place = is_new.then(|| self.place(output).ok()).flatten()?;
             Some((place, self.checked.layers[place].coefficient()?))
         })
     }
@@ -318,8 +322,17 @@ impl Network {
         let mut arguments = prepared.arguments(&device);
         for &place in &self.checked.order {
             if arguments[place].is_none() {
+                let own: Vec<Tensor<2>> = self.checked.parameters[place]
+                    .iter()
+                    .map(|&parameter| parameters[parameter].clone())
+                    .collect();
+                let inputs: Vec<&Argument> = self.checked.inputs[place]
+                    .iter()
+                    .filter_map(|&input| arguments[input].as_ref())
+                    .collect();
+                let run = Run { parameters: &own, lookups: prepared.lookups(place) };
                 let argument = self
-                    .run_layer(place, prepared, parameters, mode, &arguments)
+                    .run_layer(place, &run, &inputs, mode)
                     .map_err(|error| at(&self.topology.layers[place], error))?;
                 arguments[place] = Some(argument);
             }
@@ -333,26 +346,16 @@ impl Network {
     fn run_layer(
         &self,
         place: usize,
-        prepared: &Prepared,
-        parameters: &[Tensor<2>],
+        run: &Run<'_>,
+        inputs: &[&Argument],
         mode: Mode,
-        arguments: &[Option<Argument>],
     ) -> Result<Argument> {
         let layer = &self.topology.layers[place];
-        let own: Vec<Tensor<2>> = self.checked.parameters[place]
-            .iter()
-            .map(|&parameter| parameters[parameter].clone())
-            .collect();
-        let inputs: Vec<&Argument> = self.checked.inputs[place]
-            .iter()
-            .filter_map(|&input| arguments[input].as_ref())
-            .collect();
-        let run = Run {
-            parameters: &own,
-            lookups: prepared.lookups(place),
-        };
-        let mut output = self.checked.layers[place].forward(&run, &inputs)?;
-        if let (true, Some(bias)) = (layer.has_bias, own.last()) {
+        if let Some(empty) = self.run_without_rows(place, inputs) {
+            return Ok(empty);
+        }
+        let mut output = self.checked.layers[place].forward(run, inputs)?;
+        if let (true, Some(bias)) = (layer.has_bias, run.parameters.last()) {
             let biased = output.dense()? + bias.clone();
             output.set_dense(biased);
         }
@@ -373,8 +376,22 @@ impl Network {
         if let Some(clip) = layer.error_clip {
             let clipped = gradient_clip::clip_gradient(output.dense()?, clip);
             output.set_dense(clipped);
+            // A cost computed from them would lead the gradient past the clip.
+            output.logits = None;
         }
         Ok(output)
+    }
+
+    /// The output of a layer that makes a row of each row, if there are none. Not all of Burn's
+    /// operations bear matrices without rows, and nothing is to be learnt from them.
+    fn run_without_rows(&self, place: usize, inputs: &[&Argument]) -> Option<Argument> {
+        let shape = &self.checked.shapes[place];
+        let levels =
+            self.checked.inputs[place].iter().map(|&input| self.checked.shapes[input].level);
+        let is_row_by_row = levels.min() == Some(shape.level);
+        let first = inputs.first().filter(|_| is_row_by_row)?;
+        let is_empty = inputs.iter().all(|input| input.rows() == 0);
+        is_empty.then(|| Argument::without_rows(first, shape, &self.device))
     }
 
     fn keep(&self, prepared: &Prepared, mut arguments: Vec<Option<Argument>>) -> Seen {

@@ -26,21 +26,25 @@ impl Pool {
 
     /// Runs `work` on the pool and waits for it.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        self.run_in(std::process::id(), work)
+    }
+
+    fn run_in<T: Send>(&self, process: u32, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let (owner, pool) = match self.started.get() {
             Some(started) => started,
             None => {
                 let pool = self.start()?;
-                self.started.get_or_init(|| (std::process::id(), pool))
+                self.started.get_or_init(|| (process, pool))
             }
         };
-        if *owner != std::process::id() {
+        if *owner != process {
             return Err(Error::new(
                 Kind::Conflict,
                 "this network was used before the process forked; create it, and anything that \
                  computes, in the child instead, or start children with the spawn method",
             )
             .with("parent", owner)
-            .with("process", std::process::id()));
+            .with("process", process));
         }
         pool.install(work)
     }
@@ -55,5 +59,33 @@ impl Pool {
                     .with("threads", self.threads)
                     .because(source)
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_runs_on_its_own_threads() {
+        let pool = Pool::new(2).unwrap();
+        let count = pool.run(|| Ok(rayon::current_num_threads())).unwrap();
+        assert_eq!(count, 2);
+    }
+
+    #[test]
+    fn a_pool_that_another_process_started_refuses_at_once() {
+        let pool = Pool::new(1).unwrap();
+        assert_eq!(pool.run_in(1, || Ok(7)).unwrap(), 7);
+        let error = pool.run_in(2, || Ok(7)).unwrap_err();
+        assert_eq!(error.kind(), Kind::Conflict);
+        assert!(error.message().contains("before the process forked"), "{error}");
+    }
+
+    #[test]
+    fn a_pool_that_nobody_started_belongs_to_the_first_that_does() {
+        let pool = Pool::new(1).unwrap();
+        assert_eq!(pool.run_in(2, || Ok(7)).unwrap(), 7);
+        assert!(pool.run_in(1, || Ok(7)).is_err());
     }
 }

@@ -37,6 +37,27 @@ impl RowLists {
         RowLists { offsets: (0..=rows.len()).collect(), rows, weights: None }
     }
 
+    /// Drops the entries that `keep` says no to.
+    pub(crate) fn retain(&mut self, keep: impl Fn(usize) -> bool) {
+        let mut begin = 0;
+        let mut kept = 0;
+        for offset in self.offsets.iter_mut().skip(1) {
+            for entry in (begin..*offset).filter(|entry| keep(*entry)) {
+                self.rows[kept] = self.rows[entry];
+                if let Some(weights) = &mut self.weights {
+                    weights[kept] = weights[entry];
+                }
+                kept += 1;
+            }
+            begin = *offset;
+            *offset = kept;
+        }
+        self.rows.truncate(kept);
+        if let Some(weights) = &mut self.weights {
+            weights.truncate(kept);
+        }
+    }
+
     fn len(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
@@ -52,20 +73,12 @@ pub(crate) fn row_sums(table: Tensor<2>, lists: RowLists) -> Tensor<2> {
     Tensor::from_dispatch(sums)
 }
 
-#[cfg_attr(
-    any(feature = "cuda", feature = "vulkan"),
-    backend_extension(Flex, Cube, Autodiff)
-)]
+#[cfg_attr(any(feature = "cuda", feature = "vulkan"), backend_extension(Flex, Cube, Autodiff))]
 #[cfg_attr(not(any(feature = "cuda", feature = "vulkan")), backend_extension(Flex, Autodiff))]
 pub(crate) trait RowSums: Backend {
     /// The sums.
     fn row_sums(table: FloatTensor<Self>, lists: Arc<RowLists>) -> FloatTensor<Self> {
-        let [_, width] = table.shape().dims();
-        let (rows, owners, weights) = entries::<Self>(&lists, &table.device());
-        let picked = Self::float_mul(Self::float_select(table.clone(), 0, rows), weights);
-        let shape = Shape::from([lists.len(), width]);
-        let zeros = Self::float_zeros(shape, &table.device(), table.dtype().into());
-        Self::float_select_assign(zeros, 0, owners, picked, IndexingUpdateOp::Add)
+        composed::<Self>(table, &lists)
     }
 
     /// The gradient of a table of `rows` rows, from that of the sums.
@@ -74,14 +87,39 @@ pub(crate) trait RowSums: Backend {
         lists: Arc<RowLists>,
         rows: usize,
     ) -> FloatTensor<Self> {
-        let [_, width] = gradient.shape().dims();
-        let (places, owners, weights) = entries::<Self>(&lists, &gradient.device());
-        let spread = Self::float_mul(Self::float_select(gradient.clone(), 0, owners), weights);
-        let shape = Shape::from([rows, width]);
-        let device = gradient.device();
-        let zeros = Self::float_zeros(shape, &device, gradient.dtype().into());
-        Self::float_select_assign(zeros, 0, places, spread, IndexingUpdateOp::Add)
+        composed_backward::<Self>(gradient, &lists, rows)
     }
+}
+
+fn composed<B: Backend>(table: FloatTensor<B>, lists: &RowLists) -> FloatTensor<B> {
+    let (rows, owners, weights) = entries::<B>(lists, &table.device());
+    add_rows::<B>(table, rows, owners, weights, lists.len())
+}
+
+fn composed_backward<B: Backend>(
+    gradient: FloatTensor<B>,
+    lists: &RowLists,
+    rows: usize,
+) -> FloatTensor<B> {
+    let (places, owners, weights) = entries::<B>(lists, &gradient.device());
+    add_rows::<B>(gradient, owners, places, weights, rows)
+}
+
+/// The rows `from` of a matrix, weighted and added to the rows `to` of one of `rows` rows.
+fn add_rows<B: Backend>(
+    matrix: FloatTensor<B>,
+    from: IntTensor<B>,
+    to: IntTensor<B>,
+    weights: FloatTensor<B>,
+    rows: usize,
+) -> FloatTensor<B> {
+    let [_, width] = matrix.shape().dims();
+    let zeros = B::float_zeros(Shape::from([rows, width]), &matrix.device(), matrix.dtype().into());
+    if weights.shape().num_elements() == 0 {
+        return zeros;
+    }
+    let picked = B::float_mul(B::float_select(matrix, 0, from), weights);
+    B::float_select_assign(zeros, 0, to, picked, IndexingUpdateOp::Add)
 }
 
 /// For each entry of the lists: its row of the table, its row of the output, its weight.
@@ -209,5 +247,118 @@ impl<B: Backend + RowSums, C: CheckpointStrategy> RowSums for Autodiff<B, C> {
             }
             OpsKind::UnTracked(prep) => prep.finish(B::row_sums(table, lists)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tensor(values: Vec<f32>, rows: usize) -> FlexTensor {
+        let width = values.len() / rows.max(1);
+        FlexTensor::from_data(TensorData::new(values, [rows, width]))
+    }
+
+    fn numbers(tensor: &FlexTensor) -> Vec<f32> {
+        contiguous(&tensor.to_contiguous()).to_vec()
+    }
+
+    /// Lists over a table of `rows` rows, and the numbers of the table and of a gradient.
+    fn case(
+        rows: usize,
+        lists: usize,
+        width: usize,
+    ) -> impl Strategy<Value = (RowLists, Vec<f32>, Vec<f32>)> {
+        let list = prop::collection::vec((0..rows as u32, -2.0..2.0_f32), 0..6);
+        let matrix = move |rows: usize| prop::collection::vec(-2.0..2.0_f32, rows * width);
+        let lists = (prop::collection::vec(list, lists), any::<bool>());
+        (lists, matrix(rows)).prop_flat_map(move |((lists, is_weighted), table)| {
+            let ends = lists.iter().scan(0, |end, list| {
+                *end += list.len();
+                Some(*end)
+            });
+            let offsets = std::iter::once(0).chain(ends).collect();
+            let (rows, weights): (Vec<u32>, Vec<f32>) = lists.concat().into_iter().unzip();
+            let weights = is_weighted.then_some(weights);
+            let made = RowLists { offsets, rows, weights };
+            (Just(made), Just(table), matrix(lists.len()))
+        })
+    }
+
+    /// Compares the two ways on `threads` threads.
+    fn check(
+        (lists, table, gradient): (RowLists, Vec<f32>, Vec<f32>),
+        rows: usize,
+        threads: usize,
+    ) {
+        let near = |found: &FlexTensor, expected: &FlexTensor| {
+            let (found, expected) = (numbers(found), numbers(expected));
+            assert_eq!(found.len(), expected.len());
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!((found - expected).abs() < 1e-4, "{found} instead of {expected}");
+            }
+        };
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let sums = Flex::row_sums(tensor(table.clone(), rows), Arc::new(lists.clone()));
+            near(&sums, &composed::<Flex>(tensor(table, rows), &lists));
+            let gradient = tensor(gradient, lists.len());
+            let back = Flex::row_sums_backward(gradient.clone(), Arc::new(lists.clone()), rows);
+            near(&back, &composed_backward::<Flex>(gradient, &lists, rows));
+        });
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways_agree(case in (1..20_usize, 1..9_usize, 1..5_usize)
+            .prop_flat_map(|(rows, lists, width)| (case(rows, lists, width), Just(rows)))) {
+            let (case, rows) = case;
+            check(case, rows, 1);
+        }
+
+        #[test]
+        fn entries_that_are_dropped_count_nothing(
+            (lists, table, _) in case(7, 5, 3),
+            is_kept in prop::collection::vec(any::<bool>(), 30),
+        ) {
+            let mut short = lists.clone();
+            short.retain(|entry| is_kept[entry]);
+            let mut zeroed = lists;
+            let weights = (0..zeroed.rows.len()).map(|entry| match is_kept[entry] {
+                true => zeroed.weight(entry),
+                false => 0.0,
+            });
+            zeroed.weights = Some(weights.collect());
+            let [short, zeroed] = [short, zeroed]
+                .map(|lists| numbers(&Flex::row_sums(tensor(table.clone(), 7), Arc::new(lists))));
+            prop_assert_eq!(short, zeroed);
+        }
+    }
+
+    proptest! {
+        // Large enough that work is shared: 800 lists of 2.5 entries on the average, 64 wide.
+        #![proptest_config(ProptestConfig::with_cases(8))]
+        #[test]
+        fn both_ways_agree_on_several_threads(case in case(101, 800, 64)) {
+            prop_assert!(case.0.rows.len() * 64 >= PARALLEL_WORK);
+            for threads in [1, 2, 3] {
+                check(case.clone(), 101, threads);
+            }
+        }
+    }
+
+    #[test]
+    fn a_transposed_table_is_read_in_its_own_order() {
+        let table = tensor(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 2).transpose(0, 1);
+        let lists = RowLists { offsets: vec![0, 2, 3], rows: vec![0, 2, 1], weights: None };
+        assert_eq!(numbers(&Flex::row_sums(table, Arc::new(lists))), [4.0, 10.0, 2.0, 5.0]);
+    }
+
+    #[test]
+    fn a_table_without_rows_is_not_read() {
+        let lists = RowLists { offsets: vec![0, 0, 0], rows: vec![], weights: None };
+        let table = FlexTensor::from_data(TensorData::new(Vec::<f32>::new(), [0, 2]));
+        assert_eq!(numbers(&Flex::row_sums(table, Arc::new(lists))), [0.0; 4]);
     }
 }

@@ -144,10 +144,14 @@ impl Topology {
             shapes[place] = plan.shape;
         }
         for output in &self.outputs {
-            find(output, &places).map_err(|error| error.with("asked for as", "output"))?;
+            if !places.contains_key(output.as_str()) {
+                let error = Error::invalid("no such layer in the network");
+                return Err(error.with("output", output));
+            }
         }
         for evaluator in &self.evaluators {
-            let taken = find_all(&evaluator.inputs, &places)?;
+            let taken = find_all(&evaluator.inputs, &places)
+                .map_err(|error| error.with("evaluator", &evaluator.name))?;
             let shapes: Vec<Shape> = taken.iter().map(|&input| shapes[input]).collect();
             evaluator::check(evaluator, &shapes)?;
         }
@@ -191,6 +195,17 @@ impl Topology {
                     "parameter {name:?} is looked up by keys without a bound; \
                      set sparse_update=True in its ParamAttr, or give the data layer a size"
                 )));
+            }
+            if parameter.dims[0] > layer::SIZE_MAX && !parameter.is_sparse {
+                return Err(Error::new(
+                    Kind::LimitExceeded,
+                    format!(
+                        "parameter {name:?} has {} rows, too many to be held whole; \
+                         set sparse_update=True in its ParamAttr",
+                        parameter.dims[0]
+                    ),
+                )
+                .with("limit", layer::SIZE_MAX));
             }
             found.push(place);
         }

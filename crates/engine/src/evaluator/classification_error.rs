@@ -62,12 +62,15 @@ impl Evaluator for ClassificationError {
             let is_right = if width == 1 {
                 (scores[0] > self.attributes.threshold) == (labels[row] != 0)
             } else {
-                let own = scores.get(labels[row]).copied().unwrap_or(f32::NEG_INFINITY);
-                let better = |(place, score): (usize, &f32)| {
-                    *score > own || (*score == own && place < labels[row])
+                // Neither a label without a column nor a score that is no number is right.
+                let own = scores.get(labels[row]).copied().filter(|score| !score.is_nan());
+                let is_better = |place: usize, own: f32| {
+                    scores[place] > own || (scores[place] == own && place < labels[row])
                 };
-                scores.iter().enumerate().filter(|entry| better(*entry)).count()
-                    < self.attributes.top_k
+                own.is_some_and(|own| {
+                    (0..width).filter(|place| is_better(*place, own)).count()
+                        < self.attributes.top_k
+                })
             };
             self.wrong += if is_right { 0.0 } else { weight };
             self.rows += weight;

@@ -44,17 +44,17 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
 
 /// Whether an evaluator can look at such layers; errors name it.
 pub fn check(evaluator: &topology::Evaluator, inputs: &[Shape]) -> Result<()> {
-    build(evaluator)?
-        .check(inputs)
-        .map_err(|error| error.with("evaluator", &evaluator.name))
+    build(evaluator)?.check(inputs).map_err(|error| error.with("evaluator", &evaluator.name))
 }
 
 pub(crate) fn build(evaluator: &topology::Evaluator) -> Result<Box<dyn Evaluator>> {
     let entry = TABLE.iter().find(|(kind, _)| *kind == evaluator.kind);
-    let (_, build) = entry.ok_or_else(|| {
-        Error::new(Kind::Unsupported, "there is no such evaluator").with("kind", &evaluator.kind)
-    })?;
-    build(evaluator).map_err(|error| error.with("evaluator", &evaluator.name))
+    let built = match entry {
+        Some((_, build)) => build(evaluator),
+        None => Err(Error::new(Kind::Unsupported, "there is no such evaluator")
+            .with("kind", &evaluator.kind)),
+    };
+    built.map_err(|error| error.with("evaluator", &evaluator.name))
 }
 
 /// The attributes of an evaluator as its kind declares them.
@@ -102,8 +102,9 @@ impl Tally {
 /// Checks what most evaluators take: scores, the right id or number, perhaps a weight.
 fn expect_prediction_and_label(inputs: &[Shape]) -> Result<()> {
     if !(2..=3).contains(&inputs.len()) {
-        return Err(Error::invalid("takes input, label and perhaps a weight")
-            .with("inputs", inputs.len()));
+        return Err(
+            Error::invalid("takes input, label and perhaps a weight").with("inputs", inputs.len())
+        );
     }
     if inputs[0].value != shape::Value::Dense {
         return Err(Error::invalid(format!("its input must be dense but is {}", inputs[0])));
@@ -114,7 +115,17 @@ fn expect_prediction_and_label(inputs: &[Shape]) -> Result<()> {
             "its label must be integer, or dense of size 1, but is {label}"
         )));
     }
-    Ok(())
+    expect_weight(inputs.get(2))
+}
+
+/// Checks the weight, where there is one.
+fn expect_weight(weight: Option<&Shape>) -> Result<()> {
+    match weight {
+        Some(weight) if weight.value != shape::Value::Dense || weight.size != 1 => {
+            Err(Error::invalid(format!("its weight must be dense of size 1 but is {weight}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The label of each row.

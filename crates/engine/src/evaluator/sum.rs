@@ -2,7 +2,7 @@
 
 use super::{Evaluator, attributes};
 use crate::argument::{Argument, Value, numbers};
-use crate::shape::{self, Shape};
+use crate::shape::Shape;
 use crate::topology;
 use contract::{Error, Result};
 use serde::Deserialize;
@@ -25,12 +25,7 @@ pub(super) fn build(evaluator: &topology::Evaluator) -> Result<Box<dyn Evaluator
 impl Evaluator for Sum {
     fn check(&self, inputs: &[Shape]) -> Result<()> {
         match inputs {
-            [input] | [input, _] if !input.is_sparse() => match inputs.get(1) {
-                Some(weight) if weight.value != shape::Value::Dense => {
-                    Err(Error::invalid(format!("its weight must be dense but is {weight}")))
-                }
-                _ => Ok(()),
-            },
+            [input] | [input, _] if !input.is_sparse() => super::expect_weight(inputs.get(1)),
             _ => Err(Error::invalid("takes one dense or integer input and perhaps a weight")),
         }
     }

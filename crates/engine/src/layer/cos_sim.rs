@@ -11,9 +11,6 @@ use burn::tensor::Tensor;
 use contract::{Error, Result};
 use serde::Deserialize;
 
-/// Added to the squared lengths, so that the angle to a row of zeros is a number.
-const TINY: f32 = 1e-20;
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CosSim {
@@ -54,14 +51,20 @@ impl Layer for CosSim {
         expect_same_rows(inputs)?;
         let (a, b) = (inputs[0].dense()?, inputs[1].dense()?);
         let [_, width] = a.dims();
-        let squares = |x: Tensor<2>| (x.clone() * x).sum_dim(1) + TINY;
-        let length = squares(a.clone());
+        let length = length_of(a.clone());
         let cosines = (0..self.size).map(|part| {
             let other = b.clone().narrow(1, part * width, width);
             let product = (a.clone() * other.clone()).sum_dim(1);
-            product / (length.clone() * squares(other)).sqrt()
+            product / (length.clone() * length_of(other))
         });
         let cosines = Tensor::cat(cosines.collect(), 1).mul_scalar(self.scale);
         Ok(Argument::like(inputs[0], cosines))
     }
+}
+
+/// The length of each row. That of zeros counts as 1: its cosine is 0, and its gradient a number.
+fn length_of(x: Tensor<2>) -> Tensor<2> {
+    let squares = (x.clone() * x).sum_dim(1);
+    let is_zero = squares.clone().equal_elem(0.0);
+    squares.mask_fill(is_zero, 1.0).sqrt()
 }

@@ -31,7 +31,7 @@ impl Layer for Data {
         let size = self.size.unwrap_or(0);
         if let Some((height, width)) = self.frame {
             let pixels = height.checked_mul(width).filter(|pixels| *pixels > 0);
-            if !pixels.is_some_and(|pixels| size % pixels == 0) {
+            if pixels.is_none_or(|pixels| !size.is_multiple_of(pixels)) {
                 return Err(Error::invalid(format!(
                     "height {height} times width {width} does not divide the size {size}"
                 )));

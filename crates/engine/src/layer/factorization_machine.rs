@@ -32,7 +32,9 @@ impl Layer for FactorizationMachine {
                 Slot::table(0, input, self.factor_size)
             }
             shape::Value::Integer => {
-                return Err(Error::invalid(format!("takes dense or sparse input but it is {input}")));
+                return Err(Error::invalid(format!(
+                    "takes dense or sparse input but it is {input}"
+                )));
             }
         };
         Ok(Plan { shape: input.with_size(1), parameters: vec![slot] })
@@ -42,9 +44,7 @@ impl Layer for FactorizationMachine {
         let factors = run.parameter(0);
         let squares = factors.clone() * factors.clone();
         let (sums, sums_of_squares) = match &inputs[0].value {
-            Value::Dense(x) => {
-                (x.clone().matmul(factors), (x.clone() * x.clone()).matmul(squares))
-            }
+            Value::Dense(x) => (x.clone().matmul(factors), (x.clone() * x.clone()).matmul(squares)),
             _ => {
                 let lists = run.lists(0, inputs[0])?;
                 let mut squared = lists.clone();

@@ -27,7 +27,8 @@ impl Layer for MaxId {
         let input = inputs[0].dense()?;
         let [_, width] = input.dims();
         let best = |row: &[f32]| {
-            let better = |best: usize, place: usize| if row[place] > row[best] { place } else { best };
+            let better =
+                |best: usize, place: usize| if row[place] > row[best] { place } else { best };
             (0..row.len()).reduce(better).unwrap_or(0) as u64
         };
         let ids = numbers(input).chunks_exact(width).map(best).collect();

@@ -32,6 +32,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+/// The longest row, and the most rows of a parameter that is not sparse: a GPU counts in `i32`.
+pub const SIZE_MAX: usize = i32::MAX as usize;
+
 /// Makes a layer of its description.
 type Build = fn(&topology::Layer) -> Result<Box<dyn Layer>>;
 
@@ -171,31 +174,22 @@ impl Run<'_> {
     /// The rows of the parameter in `slot` that the ids of `input` ask for.
     pub(crate) fn lists(&self, slot: usize, input: &Argument) -> Result<RowLists> {
         let lookup = self.lookups.get(slot).and_then(Option::as_deref);
-        let row_of = |entry: usize, id: u64| match lookup {
-            Some(lookup) => lookup[entry],
-            None => id as u32,
+        let rows = |ids: &[u64]| match lookup {
+            Some(lookup) => lookup.to_vec(),
+            None => ids.iter().map(|id| *id as u32).collect(),
         };
-        match &input.value {
-            Value::Integer(ids) if !ids.contains(&NO_ID) => Ok(RowLists::one_each(
-                ids.iter().enumerate().map(|(entry, id)| row_of(entry, *id)).collect(),
-            )),
-            Value::Integer(ids) => {
-                let mut lists = RowLists { offsets: vec![0], ..RowLists::default() };
-                for (entry, id) in ids.iter().enumerate() {
-                    if *id != NO_ID {
-                        lists.rows.push(row_of(entry, *id));
-                    }
-                    lists.offsets.push(lists.rows.len());
-                }
-                Ok(lists)
+        let (ids, mut lists) = match &input.value {
+            Value::Integer(ids) => (&ids[..], RowLists::one_each(rows(ids))),
+            Value::Sparse(lists) => {
+                let (offsets, weights) = (lists.offsets.clone(), lists.values.clone());
+                (&lists.ids[..], RowLists { offsets, rows: rows(&lists.ids), weights })
             }
-            Value::Sparse(ids) => Ok(RowLists {
-                offsets: ids.offsets.clone(),
-                rows: ids.ids.iter().enumerate().map(|(entry, id)| row_of(entry, *id)).collect(),
-                weights: ids.values.clone(),
-            }),
-            Value::Dense(_) => Err(Error::invalid("needs ids but its input has numbers")),
+            Value::Dense(_) => return Err(Error::invalid("needs ids but its input has numbers")),
+        };
+        if ids.contains(&NO_ID) {
+            lists.retain(|entry| ids[entry] != NO_ID);
         }
+        Ok(lists)
     }
 }
 
@@ -235,7 +229,14 @@ fn check_and_plan(layer: &topology::Layer, inputs: &[Shape]) -> Result<Plan> {
     if layer.has_bias {
         plan.parameters.push(Slot::bias(plan.shape.size));
     }
-    Ok(plan)
+    let is_counted = plan.shape.value == crate::shape::Value::Dense;
+    let widths = plan.parameters.iter().map(|slot| slot.dims[1]);
+    match widths.chain(is_counted.then_some(plan.shape.size)).find(|width| *width > SIZE_MAX) {
+        None => Ok(plan),
+        Some(width) => Err(Error::new(Kind::LimitExceeded, "rows would be too long")
+            .with("size", width)
+            .with("limit", SIZE_MAX)),
+    }
 }
 
 /// The layer behind a description; errors name the layer.

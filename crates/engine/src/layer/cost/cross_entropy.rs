@@ -1,9 +1,8 @@
 //! `−ln p[y]` of each row, p being probabilities and y the id of the right one.
 
 use super::super::{Layer, Plan, Run, attributes, expect_dense, expect_inputs};
-use super::{Coefficient, expect_weight, plan_rows, weighted};
+use super::{Coefficient, expect_known, expect_weight, plan_rows, weighted};
 use crate::argument::{Argument, Logits};
-use crate::batch::NO_ID;
 use crate::shape::{Shape, Value};
 use crate::topology;
 use burn::tensor::{Int, Tensor, TensorData, activation};
@@ -69,9 +68,7 @@ pub(super) fn picked_logarithm(inputs: &[&Argument]) -> Result<Tensor<2>> {
 fn labels(inputs: &[&Argument]) -> Result<Tensor<2, Int>> {
     let ids = inputs[1].ids()?;
     super::expect_same_rows(&inputs[..2])?;
-    if ids.contains(&NO_ID) {
-        return Err(Error::invalid("a label must not be -1"));
-    }
+    expect_known(ids)?;
     let ids: Vec<i32> = ids.iter().map(|id| *id as i32).collect();
     let rows = ids.len();
     let device = inputs[0].dense()?.device();

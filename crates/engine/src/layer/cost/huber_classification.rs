@@ -1,7 +1,7 @@
 //! With y = ±1 for the labels 1 and 0 and a = y·x: 0 where a > 1, `(1 − a)²` where a > −1, else `−4a`.
 
 use super::super::{Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_same_rows};
-use super::{Coefficient, plan_rows, weighted};
+use super::{Coefficient, expect_known, plan_rows, weighted};
 use crate::argument::{Argument, tensor};
 use crate::shape::{Shape, Value};
 use crate::topology;
@@ -34,8 +34,9 @@ impl Layer for HuberClassification {
     fn forward(&self, _run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument> {
         expect_same_rows(inputs)?;
         let x = inputs[0].dense()?;
-        let signs: Vec<f32> =
-            inputs[1].ids()?.iter().map(|id| if *id == 1 { 1.0 } else { -1.0 }).collect();
+        let ids = inputs[1].ids()?;
+        expect_known(ids)?;
+        let signs: Vec<f32> = ids.iter().map(|id| if *id == 1 { 1.0 } else { -1.0 }).collect();
         let signs = tensor(signs, x.dims(), &x.device());
         // With g = max(1 − a, 0) and m the smaller of g and 2, m² + 4·(g − m) is all branches.
         let gap = activation::relu((x * signs).neg() + 1.0);

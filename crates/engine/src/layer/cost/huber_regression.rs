@@ -1,6 +1,8 @@
 //! `Σ f(x − y)` of each row, f(d) being `½d²` where |d| ≤ delta, else `delta·(|d| − ½delta)`.
 
-use super::super::{Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_same_size};
+use super::super::{
+    Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_same_rows, expect_same_size,
+};
 use super::{one, plan_rows, weighted};
 use crate::argument::Argument;
 use crate::shape::Shape;
@@ -34,6 +36,7 @@ impl Layer for HuberRegression {
     }
 
     fn forward(&self, _run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument> {
+        expect_same_rows(inputs)?;
         let distance = (inputs[0].dense()? - inputs[1].dense()?).abs();
         // ½·m² + delta·(|d| − m), m being the smaller of |d| and delta, is both branches in one.
         let near = distance.clone().clamp_max(self.delta);

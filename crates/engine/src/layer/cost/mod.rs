@@ -13,6 +13,7 @@ pub(super) mod sum;
 
 use super::{Plan, expect_dense, expect_same_level, expect_same_rows};
 use crate::argument::Argument;
+use crate::batch::NO_ID;
 use crate::shape::Shape;
 use burn::tensor::Tensor;
 use contract::{Error, Result};
@@ -42,6 +43,14 @@ fn expect_weight(inputs: &[Shape]) -> Result<()> {
     expect_dense("the weight", weight)?;
     if weight.size != 1 {
         return Err(Error::invalid(format!("the weight must have size 1 but has {}", weight.size)));
+    }
+    Ok(())
+}
+
+/// Checks that the ids of labels are ids.
+fn expect_known(labels: &[u64]) -> Result<()> {
+    if labels.contains(&NO_ID) {
+        return Err(Error::invalid("a label must not be -1"));
     }
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! `−Σ(y·ln p + (1 − y)·ln(1 − p))` of each row: every column is a question of its own, answered by
 //! 0 or 1. Labels are dense, or lists of the ids that are 1.
 
-use super::super::{Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_same_rows, expect_same_size};
-use super::{Coefficient, plan_rows, weighted};
+use super::super::{
+    Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_same_rows, expect_same_size,
+};
+use super::{Coefficient, expect_known, plan_rows, weighted};
 use crate::activation::softplus;
 use crate::argument::{Argument, Logits, Value, tensor};
 use crate::batch::Lists;
@@ -46,14 +48,19 @@ impl Layer for MultiBinaryLabelCrossEntropy {
         expect_same_rows(inputs)?;
         let p = inputs[0].dense()?;
         let y = match &inputs[1].value {
-            Value::Sparse(lists) => ones(lists, p.dims(), &p.device()),
+            Value::Sparse(lists) => {
+                expect_known(&lists.ids)?;
+                ones(lists, p.dims(), &p.device())
+            }
             _ => inputs[1].dense()?,
         };
         let cost = match &inputs[0].logits {
             Some(Logits::Sigmoid(x)) => softplus(x.clone()) - x.clone() * y,
             _ => {
-                let rest = (y.clone().neg() + 1.0) * (p.clone().neg() + 1.0).log();
-                (y * p.log() + rest).neg()
+                // 0·ln 0 is 0 here, not NaN.
+                let logarithm = |p: Tensor<2>| p.clamp_min(f32::MIN_POSITIVE).log();
+                let rest = (y.clone().neg() + 1.0) * logarithm(p.clone().neg() + 1.0);
+                (y * logarithm(p) + rest).neg()
             }
         };
         weighted(cost.sum_dim(1), inputs)

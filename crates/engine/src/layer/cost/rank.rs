@@ -17,10 +17,14 @@ pub(in crate::layer) fn build(layer: &topology::Layer) -> Result<Box<dyn Layer>>
 impl Layer for Rank {
     fn plan(&self, inputs: &[Shape]) -> Result<Plan> {
         expect_inputs(inputs, 3..=4)?;
-        for (what, input) in ["the left", "the right", "the label", "the weight"].iter().zip(inputs) {
+        for (what, input) in ["the left", "the right", "the label", "the weight"].iter().zip(inputs)
+        {
             expect_dense(what, input)?;
             if input.size != 1 {
-                return Err(Error::invalid(format!("{what} must have size 1 but has {}", input.size)));
+                return Err(Error::invalid(format!(
+                    "{what} must have size 1 but has {}",
+                    input.size
+                )));
             }
         }
         plan_rows(inputs)

@@ -1,6 +1,8 @@
 //! `Σ f(x − y)` of each row, f(d) being `½d²` where |d| < 1, else `|d| − ½`.
 
-use super::super::{Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_same_size};
+use super::super::{
+    Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_same_rows, expect_same_size,
+};
 use super::{Coefficient, plan_rows, weighted};
 use crate::argument::Argument;
 use crate::shape::Shape;
@@ -23,6 +25,7 @@ impl Layer for SmoothL1 {
     }
 
     fn forward(&self, _run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument> {
+        expect_same_rows(inputs)?;
         let distance = (inputs[0].dense()? - inputs[1].dense()?).abs();
         // ½·m² + (|d| − m), m being the smaller of |d| and 1, is both branches in one.
         let near = distance.clone().clamp_max(1.0);

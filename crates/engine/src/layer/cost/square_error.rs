@@ -1,6 +1,8 @@
 //! `Σ(x − y)²` of each row.
 
-use super::super::{Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_same_size};
+use super::super::{
+    Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_same_rows, expect_same_size,
+};
 use super::{Coefficient, expect_weight, plan_rows, weighted};
 use crate::argument::Argument;
 use crate::shape::Shape;
@@ -24,6 +26,7 @@ impl Layer for SquareError {
     }
 
     fn forward(&self, _run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument> {
+        expect_same_rows(inputs)?;
         let difference = inputs[0].dense()? - inputs[1].dense()?;
         weighted((difference.clone() * difference).sum_dim(1), inputs)
     }

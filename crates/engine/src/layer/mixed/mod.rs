@@ -96,9 +96,11 @@ impl Layer for Mixed {
     fn plan(&self, inputs: &[Shape]) -> Result<Plan> {
         let needed: usize = self.projections().map(|(_, projection)| projection.inputs()).sum();
         if needed != inputs.len() || needed == 0 {
-            return Err(Error::invalid("mixed needs a projection for every input, and at least one")
-                .with("projections take", needed)
-                .with("inputs", inputs.len()));
+            return Err(Error::invalid(
+                "mixed needs a projection for every input, and at least one",
+            )
+            .with("projections take", needed)
+            .with("inputs", inputs.len()));
         }
         expect_same_level(inputs)?;
         let mut size = self.size;

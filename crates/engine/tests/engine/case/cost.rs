@@ -1,0 +1,88 @@
+//! The costs.
+
+use super::Case;
+use crate::net::Net;
+use engine::shape::{Level, Value};
+use serde_json::json;
+
+/// A cost over what `inputs` adds.
+fn cost(
+    kind: &'static str,
+    variant: &str,
+    attributes: serde_json::Value,
+    inputs: impl Fn(&mut Net, Level) -> Vec<String> + 'static,
+) -> Case {
+    let case = Case::new(kind, variant, move |net, level| {
+        let inputs = inputs(net, level);
+        net.add(json!({"name": "out", "kind": kind, "inputs": inputs, "attributes": attributes}))
+    });
+    case.cost()
+}
+
+/// An input with this activation, and its label.
+fn labelled(
+    activation: &'static str,
+    size: usize,
+    label: Value,
+) -> impl Fn(&mut Net, Level) -> Vec<String> {
+    move |net, level| {
+        let input = net.activated("a", level, size, activation);
+        vec![input, net.data("label", label, level, size)]
+    }
+}
+
+/// The same, with a weight.
+fn weighted(
+    labelled: impl Fn(&mut Net, Level) -> Vec<String>,
+) -> impl Fn(&mut Net, Level) -> Vec<String> {
+    move |net, level| {
+        let mut inputs = labelled(net, level);
+        inputs.push(net.input("w", level, 1));
+        inputs
+    }
+}
+
+pub(super) fn cases() -> Vec<Case> {
+    let ids = |activation| labelled(activation, 4, Value::Integer);
+    let dense = |size| labelled("linear", size, Value::Dense);
+    let binary = "multi_binary_label_cross_entropy";
+    vec![
+        cost("cross_entropy", "of softmax", json!({}), ids("softmax")),
+        cost("cross_entropy", "of other numbers", json!({}), ids("sigmoid")),
+        cost("cross_entropy", "of softmax, weighted", json!({}), weighted(ids("softmax"))),
+        cost("cross_entropy_with_selfnorm", "", json!({"alpha": 0.3}), ids("exponential")),
+        cost("huber_classification", "", json!({}), |net, level| {
+            let input = net.input("a", level, 1);
+            let wide = net.add(json!({
+                "name": "wide", "kind": "slope_intercept", "inputs": [input],
+                "attributes": {"slope": 2.0, "intercept": 0.0},
+            }));
+            vec![wide, net.data("label", Value::Integer, level, 2)]
+        })
+        .with_kinks(),
+        cost("huber_regression", "", json!({"delta": 0.7}), dense(3)).with_kinks(),
+        cost(binary, "of sigmoid", json!({}), labelled("sigmoid", 4, Value::Dense)),
+        cost(
+            binary,
+            "of sigmoid and lists",
+            json!({}),
+            labelled("sigmoid", 4, Value::SparseBinary),
+        ),
+        cost(binary, "of other numbers", json!({}), labelled("softmax", 4, Value::SparseBinary)),
+        cost("rank", "", json!({}), rank),
+        cost("rank", "weighted", json!({}), |net, level| {
+            let mut inputs = rank(net, level);
+            inputs.push(net.input("w", level, 1));
+            inputs
+        }),
+        cost("smooth_l1", "", json!({}), dense(3)).with_kinks(),
+        cost("square_error", "", json!({}), dense(3)),
+        cost("square_error", "weighted", json!({}), weighted(dense(3))),
+        cost("sum", "", json!({}), |net, level| vec![net.activated("a", level, 3, "tanh")]),
+    ]
+}
+
+fn rank(net: &mut Net, level: Level) -> Vec<String> {
+    let scores = [net.input("left", level, 1), net.input("right", level, 1)];
+    scores.into_iter().chain([net.data("label", Value::Dense, level, 1)]).collect()
+}

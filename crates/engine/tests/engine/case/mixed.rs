@@ -1,0 +1,104 @@
+//! The projections and operators of mixed layers.
+
+use super::Case;
+use crate::net::Net;
+use engine::shape::{Level, Value};
+use serde_json::json;
+
+/// A mixed layer of one projection, with its inputs.
+fn of_one(
+    projection: serde_json::Value,
+    name: &'static str,
+    inputs: impl Fn(&mut Net, Level) -> Vec<String> + 'static,
+) -> Case {
+    let case = Case::new("mixed", name, move |net, level| {
+        let inputs = inputs(net, level);
+        let mut projection = projection.clone();
+        projection["name"] = json!(name);
+        net.add(json!({
+            "name": "out", "kind": "mixed", "inputs": inputs,
+            "attributes": {"projections": [projection]},
+        }))
+    });
+    Case { projection: Some(name), ..case }
+}
+
+/// Looks up rows of `size` keys.
+fn table(value: Value, size: usize) -> Case {
+    let case = of_one(json!({"size": 4}), "table", move |net, level| {
+        vec![net.data("ids", value, level, size)]
+    });
+    Case { name: format!("{} of {size} {value:?} keys", case.name), ..case }
+}
+
+pub(super) fn cases() -> Vec<Case> {
+    let one = |net: &mut Net, level: Level| vec![net.input("a", level, 3)];
+    vec![
+        of_one(json!({}), "dotmul", one),
+        of_one(json!({"scale": -2.5}), "dotmul_operator", |net, level| {
+            vec![net.input("a", level, 3), net.input("b", level, 3)]
+        }),
+        of_one(json!({"size": 4}), "full_matrix", one),
+        of_one(json!({}), "identity", one),
+        of_one(json!({"offset": 1, "size": 2}), "identity", |net, level| {
+            vec![net.input("a", level, 4)]
+        }),
+        of_one(json!({"offset": 1}), "identity", one),
+        of_one(json!({}), "scaling", one),
+        table(Value::Integer, 6),
+        table(Value::SparseBinary, 6),
+        table(Value::SparseFloat, 6),
+        table(Value::Integer, 0),
+        table(Value::SparseFloat, 0),
+        of_one(json!({"size": 4}), "trans_full_matrix", one),
+        Case::new("mixed", "of everything, with bias", |net, level| {
+            let inputs = [
+                net.input("a", level, 3),
+                net.input("b", level, 3),
+                net.data("ids", Value::Integer, level, 5),
+                net.input("c", level, 3),
+                net.input("d", level, 2),
+            ];
+            let projections = json!([
+                {"name": "dotmul_operator", "scale": 0.5}, {"name": "table"},
+                {"name": "identity"}, {"name": "full_matrix"},
+            ]);
+            net.add(json!({
+                "name": "out", "kind": "mixed", "inputs": inputs, "has_bias": true,
+                "activation": "tanh", "attributes": {"size": 3, "projections": projections},
+            }))
+        }),
+        Case::new("mixed", "with one matrix both ways", |net, level| {
+            let input = net.input("a", level, 3);
+            let hidden = net.add(json!({
+                "name": "hidden", "kind": "mixed", "inputs": [input], "parameters": ["shared"],
+                "activation": "tanh",
+                "attributes": {"projections": [{"name": "full_matrix", "size": 2}]},
+            }));
+            net.add(json!({
+                "name": "out", "kind": "mixed", "inputs": [hidden], "parameters": ["shared"],
+                "attributes": {"projections": [{"name": "trans_full_matrix", "size": 3}]},
+            }))
+        }),
+        Case::new("mixed", "with one table for four words", |net, level| {
+            let words = ["first", "second", "third", "fourth"].map(|word| {
+                let ids = net.data(&format!("{word} id"), Value::Integer, level, 5);
+                net.add(json!({
+                    "name": word, "kind": "mixed", "inputs": [ids], "parameters": ["table"],
+                    "attributes": {"projections": [{"name": "table", "size": 2}]},
+                }))
+            });
+            net.add(json!({"name": "out", "kind": "concat", "inputs": words}))
+        }),
+        Case::new("mixed", "with two tables for one word", |net, level| {
+            let ids = net.data("ids", Value::SparseBinary, level, 0);
+            let tables = [2, 3].map(|size| {
+                net.add(json!({
+                    "name": format!("{size} wide"), "kind": "mixed", "inputs": [ids],
+                    "attributes": {"projections": [{"name": "table", "size": size}]},
+                }))
+            });
+            net.add(json!({"name": "out", "kind": "concat", "inputs": tables}))
+        }),
+    ]
+}

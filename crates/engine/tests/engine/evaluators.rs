@@ -1,0 +1,244 @@
+//! Evaluators against their definitions, over several batches.
+
+use crate::net::Net;
+use crate::random::Random;
+use engine::batch::{Batch, Input, Rows};
+use engine::evaluator::Tally;
+use engine::shape::{Level, Value};
+use serde_json::json;
+
+/// Rows that were scored.
+struct Scored {
+    width: usize,
+    scores: Vec<f32>,
+    labels: Vec<u64>,
+    weights: Vec<f32>,
+}
+
+impl Scored {
+    /// Scores of few different values, so that there are ties.
+    fn random(rows: usize, width: usize, seed: u64) -> Scored {
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let classes = width.max(2) as u64;
+        Scored {
+            width,
+            scores: (0..rows * width).map(|_| random.below(17) as f32 / 16.0).collect(),
+            labels: (0..rows).map(|_| random.below(classes)).collect(),
+            weights: (0..rows).map(|_| random.below(4) as f32).collect(),
+        }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (&[f32], usize, f64)> {
+        let weights = self.weights.iter().map(|weight| f64::from(*weight));
+        let labels = self.labels.iter().map(|label| *label as usize);
+        self.scores.chunks(self.width).zip(labels).zip(weights).map(|((s, l), w)| (s, l, w))
+    }
+
+    /// What an evaluator says of it, fed in two batches after one that was cleared.
+    fn tally(&self, kind: &str, attributes: &serde_json::Value) -> Vec<(String, f64)> {
+        let mut net = Net::new();
+        net.data("scores", Value::Dense, Level::Single, self.width);
+        net.data("label", Value::Integer, Level::Single, self.width.max(2));
+        net.data("weight", Value::Dense, Level::Single, 1);
+        net.evaluate(kind, &["scores", "label", "weight"], attributes);
+        let network = net.network();
+        let mut tally = network.tally().unwrap();
+        let feed = |tally: &mut Tally, rows: std::ops::Range<usize>| {
+            let scores = self.scores[rows.start * self.width..rows.end * self.width].to_vec();
+            let labels = Rows::Integer(self.labels[rows.clone()].to_vec());
+            let weights = Rows::Dense(self.weights[rows.clone()].to_vec());
+            let inputs = [Rows::Dense(scores), labels, weights];
+            let inputs = inputs.map(|rows| Input { rows, sequences: None }).into();
+            let batch = Batch { samples: rows.len(), inputs };
+            let seen = network.test(&network.prepare(batch).unwrap(), &[]).unwrap();
+            tally.add(&seen).unwrap();
+        };
+        feed(&mut tally, 0..1);
+        tally.clear();
+        let (half, all) = (self.labels.len() / 3, self.labels.len());
+        feed(&mut tally, 0..half);
+        feed(&mut tally, half..all);
+        tally.read()
+    }
+}
+
+fn assert_figures(found: &[(String, f64)], expected: &[(&str, f64)]) {
+    let names = |(name, _): &(String, f64)| name.clone();
+    let found_names: Vec<String> = found.iter().map(names).collect();
+    let expected_names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
+    assert_eq!(found_names, expected_names);
+    for ((name, found), (_, expected)) in found.iter().zip(expected) {
+        assert!((found - expected).abs() < 1e-9, "{name} is {found} instead of {expected}");
+    }
+}
+
+#[test]
+fn every_evaluator_has_a_test_here() {
+    let kinds: Vec<&str> = engine::evaluator::kinds().collect();
+    assert_eq!(kinds, ["auc", "classification_error", "precision_recall", "sum"]);
+}
+
+#[test]
+fn auc_is_the_share_of_pairs_that_are_in_order() {
+    for width in [1, 2] {
+        let scored = Scored::random(200, width, 11);
+        let (mut area, mut pairs) = (0.0, 0.0);
+        for (ones, label, weight) in scored.rows() {
+            for (zeros, other, other_weight) in scored.rows() {
+                if label == 1 && other == 0 {
+                    let (one, zero) = (ones[width - 1], zeros[width - 1]);
+                    let won =
+                        f64::from(u8::from(one > zero)) + f64::from(u8::from(one == zero)) / 2.0;
+                    area += weight * other_weight * won;
+                    pairs += weight * other_weight;
+                }
+            }
+        }
+        assert_figures(&scored.tally("auc", &json!({})), &[("auc", area / pairs)]);
+    }
+}
+
+#[test]
+fn auc_without_both_labels_is_zero() {
+    let mut scored = Scored::random(9, 1, 1);
+    scored.labels.fill(1);
+    assert_figures(&scored.tally("auc", &json!({})), &[("auc", 0.0)]);
+}
+
+/// The share of the weight of rows that are wrong.
+fn error(scored: &Scored, is_right: impl Fn(&[f32], usize) -> bool) -> f64 {
+    let wrong = scored.rows().filter(|(scores, label, _)| !is_right(scores, *label));
+    let wrong: f64 = wrong.map(|(_, _, weight)| weight).sum();
+    wrong / scored.rows().map(|(_, _, weight)| weight).sum::<f64>()
+}
+
+#[test]
+fn classification_error_is_the_share_of_labels_not_among_the_best() {
+    let scored = Scored::random(200, 4, 12);
+    for top_k in [1, 2, 4] {
+        let is_right = |scores: &[f32], label: usize| {
+            let mut places: Vec<usize> = (0..scores.len()).collect();
+            places.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+            places[..top_k].contains(&label)
+        };
+        let expected = error(&scored, is_right);
+        assert!(top_k == 4 || expected > 0.0);
+        let found = scored.tally("classification_error", &json!({"top_k": top_k}));
+        assert_figures(&found, &[("classification_error", expected)]);
+    }
+}
+
+#[test]
+fn classification_error_of_one_column_compares_with_the_threshold() {
+    let scored = Scored::random(200, 1, 13);
+    for (attributes, threshold) in [(json!({}), 0.5), (json!({"threshold": 0.3}), 0.3)] {
+        let expected = error(&scored, |scores, label| (scores[0] > threshold) == (label == 1));
+        let found = scored.tally("classification_error", &attributes);
+        assert_figures(&found, &[("classification_error", expected)]);
+    }
+}
+
+#[test]
+fn a_score_that_is_no_number_is_an_error() {
+    let mut scored = Scored::random(2, 3, 1);
+    scored.scores.fill(f32::NAN);
+    scored.weights.fill(1.0);
+    let found = scored.tally("classification_error", &json!({}));
+    assert_figures(&found, &[("classification_error", 1.0)]);
+}
+
+/// Weights of rows that are taken for `class`, that are it, and both.
+fn counts(scored: &Scored, class: usize) -> [f64; 3] {
+    let mut counts = [0.0; 3];
+    for (scores, label, weight) in scored.rows() {
+        let taken = match scores {
+            [score] => usize::from(*score > 0.5),
+            _ => {
+                let highest = scores.iter().copied().fold(f32::MIN, f32::max);
+                scores.iter().position(|score| *score == highest).unwrap()
+            }
+        };
+        counts[0] += if taken == class { weight } else { 0.0 };
+        counts[1] += if label == class { weight } else { 0.0 };
+        counts[2] += if taken == class && label == class { weight } else { 0.0 };
+    }
+    counts
+}
+
+fn harmonic(a: f64, b: f64) -> f64 {
+    2.0 * a * b / (a + b)
+}
+
+#[test]
+fn precision_and_recall_are_of_the_positive_label() {
+    for (width, positive) in [(3, 2), (1, 1)] {
+        let scored = Scored::random(200, width, 14);
+        let [taken, actual, right] = counts(&scored, positive);
+        let (precision, recall) = (right / taken, right / actual);
+        let found = scored.tally("precision_recall", &json!({"positive_label": positive}));
+        let expected = [
+            ("precision_recall.precision", precision),
+            ("precision_recall.recall", recall),
+            ("precision_recall.F1-score", harmonic(precision, recall)),
+        ];
+        assert_figures(&found, &expected);
+    }
+}
+
+#[test]
+fn precision_and_recall_without_a_positive_label_are_means() {
+    let scored = Scored::random(200, 3, 15);
+    let all = [0, 1, 2].map(|class| counts(&scored, class));
+    let precision = all.iter().map(|[taken, _, right]| right / taken).sum::<f64>() / 3.0;
+    let recall = all.iter().map(|[_, actual, right]| right / actual).sum::<f64>() / 3.0;
+    let sum = |place: usize| all.iter().map(|counts| counts[place]).sum::<f64>();
+    let micro = sum(2) / sum(0);
+    assert_eq!(sum(0), sum(1));
+    let expected = [
+        ("precision_recall.macro-average-precision", precision),
+        ("precision_recall.macro-average-recall", recall),
+        ("precision_recall.macro-average-F1-score", harmonic(precision, recall)),
+        ("precision_recall.micro-average-precision", micro),
+        ("precision_recall.micro-average-recall", micro),
+        ("precision_recall.micro-average-F1-score", micro),
+    ];
+    assert_figures(&scored.tally("precision_recall", &json!({})), &expected);
+}
+
+#[test]
+fn sum_is_the_sum_of_rows_divided_by_their_weight() {
+    let mut net = Net::new();
+    net.data("x", Value::Dense, Level::Single, 2);
+    net.data("id", Value::Integer, Level::Single, 9);
+    net.data("weight", Value::Dense, Level::Single, 1);
+    net.evaluate("sum", &["x", "weight"], &json!({}));
+    net.evaluate("sum", &["x"], &json!({}));
+    net.evaluate("sum", &["id"], &json!({}));
+    let network = net.network();
+    let rows = [
+        Rows::Dense(vec![1.0, 2.0, 3.0, 4.0]),
+        Rows::Integer(vec![8, 3]),
+        Rows::Dense(vec![0.5, 2.0]),
+    ];
+    let inputs = rows.map(|rows| Input { rows, sequences: None }).into();
+    let prepared = network.prepare(Batch { samples: 2, inputs }).unwrap();
+    let mut tally = network.tally().unwrap();
+    tally.add(&network.test(&prepared, &[]).unwrap()).unwrap();
+    let weighted = (0.5 * 3.0 + 2.0 * 7.0) / 2.5;
+    assert_figures(&tally.read(), &[("sum", weighted), ("sum", 5.0), ("sum", 5.5)]);
+}
+
+#[test]
+fn figures_of_nothing_are_zero() {
+    let mut net = Net::new();
+    net.data("scores", Value::Dense, Level::Single, 2);
+    net.data("label", Value::Integer, Level::Single, 2);
+    for kind in ["auc", "classification_error", "precision_recall"] {
+        net.evaluate(kind, &["scores", "label"], &json!({}));
+    }
+    net.evaluate("sum", &["scores"], &json!({}));
+    let figures = net.network().tally().unwrap().read();
+    assert_eq!(figures.len(), 9);
+    assert!(figures.iter().all(|(_, figure)| *figure == 0.0), "{figures:?}");
+}

@@ -1,0 +1,19 @@
+//! How networks compute, through the engine's public face.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::print_stdout, reason = "shown if a test fails: its case and seed")]
+
+mod case;
+mod net;
+mod random;
+mod reference;
+mod trial;
+
+mod batches;
+mod culprit;
+mod dropout;
+mod evaluators;
+mod gradients;
+mod sparse;
+mod threads;
+mod topologies;
+mod values;

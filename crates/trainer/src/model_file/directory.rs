@@ -1,0 +1,192 @@
+//! The original's pass directory: `pass-00000/` with a parameter file for each parameter, and
+//! `done` last, without which it does not count.
+
+use super::content::{self, Content, io_error};
+use super::parameter_file::Numbers;
+use super::pending;
+use crate::parameters::{Parameters, View};
+use contract::{Error, Kind, Result};
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+const DONE: &str = "done";
+
+/// What to do about a parameter that the directory does not have, as
+/// `load_missing_parameter_strategy`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// Fail.
+    #[default]
+    Fail,
+    /// Leave the values as they are: if nobody has set them, their first ones.
+    Rand,
+    /// Set it to 0.
+    Zero,
+}
+
+impl std::str::FromStr for Missing {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "fail" => Ok(Missing::Fail),
+            "rand" => Ok(Missing::Rand),
+            "zero" => Ok(Missing::Zero),
+            _ => Err(Error::invalid("load_missing_parameter_strategy is fail, rand or zero")
+                .with("value", text)),
+        }
+    }
+}
+
+/// Where a pass is saved.
+pub fn pass_directory(save_dir: &Path, pass: u64) -> PathBuf {
+    save_dir.join(format!("pass-{pass:05}"))
+}
+
+/// Saves all parameters as `pass-%05d` in `save_dir`, which appears complete or not at all; what
+/// was saved there before is replaced. Returns its path.
+pub fn save_pass(
+    parameters: &Parameters,
+    save_dir: &Path,
+    pass: u64,
+    view: View,
+) -> Result<PathBuf> {
+    let path = pass_directory(save_dir, pass);
+    pending::write_folder(&path, |folder| {
+        for (place, description) in parameters.descriptions().iter().enumerate() {
+            check_name(&description.name)?;
+            let mut content = Content::open(parameters, place, view)?;
+            if let Some((keys, count)) = &mut content.keys {
+                let name = keys_name(&description.name);
+                if parameters.index(&name).is_ok() {
+                    return Err(Error::invalid(
+                        "two parameters would be the same file; rename one",
+                    )
+                    .with("parameter", name));
+                }
+                write_numbers(&folder.join(name), Numbers::Keys, *count, keys)?;
+            }
+            let file = folder.join(&description.name);
+            write_numbers(&file, Numbers::Values, content.count, &mut content.values)?;
+        }
+        pending::write_file(&folder.join(DONE), |writer| {
+            let text = concat!("paddle ", env!("CARGO_PKG_VERSION"), "\n");
+            writer.write_all(text.as_bytes()).map_err(|source| Error::io("cannot write", source))
+        })
+    })
+    .map_err(|error| error.with("directory", path.display()))?;
+    Ok(path)
+}
+
+/// Loads all parameters from a pass directory.
+///
+/// # Errors
+/// If it is not complete, a parameter has another size, or one is missing and `missing` says so.
+pub fn load_pass(parameters: &Parameters, directory: &Path, missing: Missing) -> Result<()> {
+    load(parameters, directory, missing)
+        .map_err(|error| error.with("directory", directory.display()))
+}
+
+fn load(parameters: &Parameters, directory: &Path, missing: Missing) -> Result<()> {
+    if !directory.join(DONE).is_file() {
+        return Err(Error::new(
+            Kind::NotFound,
+            "this is not a saved pass, or saving it was not finished: it has no file `done`",
+        ));
+    }
+    for (place, description) in parameters.descriptions().iter().enumerate() {
+        let name = &description.name;
+        check_name(name)?;
+        let file = directory.join(name);
+        if !file.is_file() {
+            fill_missing(parameters, place, missing)?;
+            continue;
+        }
+        let named = |error: Error| error.with("parameter", name);
+        let (count, mut values) = open_numbers(&file, Numbers::Values).map_err(named)?;
+        if description.elements().is_some() {
+            content::load(parameters, place, count, &mut values)?;
+            continue;
+        }
+        let keys_file = directory.join(keys_name(name));
+        let (keys, mut keys_reader) = open_numbers(&keys_file, Numbers::Keys).map_err(named)?;
+        content::check_counts(parameters, place, keys, count)?;
+        content::load_rows(parameters, place, keys, (&mut keys_reader, &mut values))?;
+    }
+    Ok(())
+}
+
+fn fill_missing(parameters: &Parameters, place: usize, missing: Missing) -> Result<()> {
+    let name = &parameters.descriptions()[place].name;
+    match missing {
+        Missing::Rand => Ok(()),
+        Missing::Zero => {
+            let elements = parameters.elements(place)?;
+            content::load(parameters, place, elements, &mut std::io::repeat(0))
+        }
+        Missing::Fail => Err(Error::new(
+            Kind::NotFound,
+            "the directory does not have this parameter; to begin it anew, set \
+             load_missing_parameter_strategy to rand or zero",
+        )
+        .with("parameter", name)),
+    }
+}
+
+fn keys_name(name: &str) -> String {
+    format!("{name}.keys")
+}
+
+/// A parameter's name is its file's: it must stay in the folder and clear of its other files.
+fn check_name(name: &str) -> Result<()> {
+    let is_plain = Path::new(name).file_name() == Some(name.as_ref());
+    if is_plain && !name.contains(['/', '\\', '\0']) && ![DONE, "path.txt"].contains(&name) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Kind::Unsupported,
+        "a parameter of this name cannot be a file of its own; rename it, or save the model as \
+         tar or safetensors",
+    )
+    .with("parameter", name))
+}
+
+fn write_numbers(path: &Path, numbers: Numbers, count: u64, reader: &mut dyn Read) -> Result<()> {
+    pending::write_file(path, |writer| {
+        let failed = |source| io_error("cannot write a parameter", source);
+        writer.write_all(&numbers.header(count)).map_err(failed)?;
+        std::io::copy(reader, writer).map_err(failed).map(|_| ())
+    })
+}
+
+fn open_numbers(path: &Path, numbers: Numbers) -> Result<(u64, BufReader<File>)> {
+    let failed = |source| Error::io("cannot read", source).with("file", path.display());
+    let file = File::open(path).map_err(failed)?;
+    let bytes = file.metadata().map_err(failed)?.len();
+    let mut reader = BufReader::new(file);
+    let count = numbers
+        .read_header(&mut reader, bytes)
+        .map_err(|error| error.with("file", path.display()))?;
+    Ok((count, reader))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_would_leave_the_folder_are_refused() {
+        for name in ["..", ".", "/a", "a/b", "a/", "done", "a\\b", "path.txt"] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+        check_name("___fc_layer_0__.w0").unwrap();
+    }
+
+    #[test]
+    fn strategies_have_the_originals_names() {
+        let parse = |text: &str| text.parse::<Missing>();
+        assert_eq!(parse("rand").unwrap(), Missing::Rand);
+        assert!(parse("Fail").is_err());
+    }
+}

@@ -1,0 +1,287 @@
+//! One step: fetch values, forward and backward, hand gradients to the updater; and what callers
+//! may look at between the two halves.
+
+use crate::matching::Matching;
+use crate::parameters::{Parameters, View};
+use crate::recipe::Recipe;
+use crate::updater::{Given, Local, Remote, RemoteConfig, Updater, read};
+use contract::{Error, Result};
+use engine::batch::{Batch, Output};
+use engine::evaluator::Tally;
+use engine::{Culprit, Network, Prepared, Seen};
+use pserver::optimizer::Optimizer;
+use std::sync::Arc;
+
+/// A network, its values, and who changes them.
+pub struct Trainer {
+    network: Arc<Network>,
+    parameters: Arc<Parameters>,
+    matching: Matching,
+    recipe: Recipe,
+    updater: Box<dyn Updater>,
+    /// Batches so far.
+    steps: u64,
+    batch_tally: Tally,
+    pass_tally: Tally,
+    test_tally: Tally,
+    last: Option<Last>,
+    test_view: View,
+    /// While a test is under way: its dense values, by place in the network.
+    tested: Option<Vec<Option<Arc<Vec<f32>>>>>,
+}
+
+/// What a batch gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Summed over samples and costs.
+    pub cost: f64,
+    /// Samples of the batch.
+    pub samples: usize,
+    /// The figures of the evaluators over this batch.
+    pub metrics: Vec<(String, f64)>,
+}
+
+/// The gradient of a parameter, summed over the samples of a batch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gradient<'a> {
+    /// Of a sparse parameter, the rows.
+    pub keys: Option<&'a [u64]>,
+    /// A number for each element, or a row for each key.
+    pub values: &'a [f32],
+}
+
+/// The batch that was computed last.
+struct Last {
+    prepared: Prepared,
+    seen: Seen,
+    /// By place in the network.
+    gradients: Vec<Option<Vec<f32>>>,
+    is_due: bool,
+}
+
+impl Trainer {
+    /// Trains in this process.
+    ///
+    /// # Errors
+    /// If network, parameters and optimizer do not fit together.
+    pub fn local(
+        network: Arc<Network>,
+        parameters: Arc<Parameters>,
+        recipe: impl Into<Recipe>,
+    ) -> Result<Trainer> {
+        let matching = Matching::for_training(&network, &parameters)?;
+        let recipe = recipe.into();
+        let updater = Local::new(Arc::clone(&parameters), recipe.clone(), &matching.trained())?;
+        Trainer::new(network, parameters, (matching, recipe), Box::new(updater))
+    }
+
+    /// Trains through parameter servers, together with other trainers.
+    ///
+    /// # Errors
+    /// As [`Trainer::local`], and if the servers cannot be joined.
+    pub fn remote(
+        network: Arc<Network>,
+        parameters: Arc<Parameters>,
+        recipe: impl Into<Recipe>,
+        config: RemoteConfig,
+    ) -> Result<Trainer> {
+        let matching = Matching::for_training(&network, &parameters)?;
+        let recipe = recipe.into();
+        let updater =
+            Remote::new(Arc::clone(&parameters), recipe.clone(), &matching.trained(), config)?;
+        Trainer::new(network, parameters, (matching, recipe), Box::new(updater))
+    }
+
+    fn new(
+        network: Arc<Network>,
+        parameters: Arc<Parameters>,
+        (matching, recipe): (Matching, Recipe),
+        updater: Box<dyn Updater>,
+    ) -> Result<Trainer> {
+        Ok(Trainer {
+            batch_tally: network.tally()?,
+            pass_tally: network.tally()?,
+            test_tally: network.tally()?,
+            network,
+            parameters,
+            matching,
+            updater,
+            steps: 0,
+            last: None,
+            test_view: view_of(&recipe.optimizer),
+            recipe,
+            tested: None,
+        })
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    /// The values.
+    pub fn parameters(&self) -> &Arc<Parameters> {
+        &self.parameters
+    }
+
+    /// Computes cost and gradients of a batch. Values change only in [`Trainer::update`].
+    ///
+    /// # Errors
+    /// [`contract::Kind::Invalid`] if the batch does not fit the network, or if the cost or a
+    /// gradient is not a number; the error then names where that came up first.
+    pub fn forward_backward(&mut self, batch: Batch) -> Result<Step> {
+        self.last = None;
+        let prepared = self.network.prepare(batch)?;
+        let values = self.updater.fetch(&self.matching.wanted(&prepared))?;
+        let values: Vec<&[f32]> = values.iter().map(|values| values.as_slice()).collect();
+        // Trainers of one job must not drop the same places out.
+        let (rank, trainers) = self.updater.rank();
+        let step = self.steps * u64::from(trainers) + u64::from(rank);
+        let trained = self.network.train(&prepared, &values, step)?;
+        if !trained.cost.is_finite() {
+            let culprit = self.network.find_culprit(&prepared, &values, step)?;
+            return Err(not_a_number(trained.cost, culprit));
+        }
+        self.check_gradients(&trained.gradients)?;
+        self.steps += 1;
+        self.batch_tally.clear();
+        self.batch_tally.add(&trained.seen)?;
+        self.pass_tally.add(&trained.seen)?;
+        let (cost, samples) = (trained.cost, prepared.samples());
+        let (seen, gradients) = (trained.seen, trained.gradients);
+        self.last = Some(Last { prepared, seen, gradients, is_due: true });
+        Ok(Step { cost, samples, metrics: self.batch_tally.read() })
+    }
+
+    /// Applies the gradients of the last batch, once.
+    ///
+    /// # Errors
+    /// If there is no batch whose gradients were not applied yet, and as of the updater.
+    pub fn update(&mut self) -> Result<()> {
+        let last = self.last.as_mut().filter(|last| last.is_due).ok_or_else(|| {
+            Error::new(
+                contract::Kind::Conflict,
+                "there is no gradient to apply; call forward_backward before each update",
+            )
+        })?;
+        last.is_due = false;
+        let (gradients, prepared) = (&last.gradients, &last.prepared);
+        let given: Vec<Given<'_>> = gradients
+            .iter()
+            .enumerate()
+            .filter_map(|(at, gradient)| {
+                let values = gradient.as_deref()?;
+                Some(Given { place: self.matching.place(at), keys: prepared.keys(at), values })
+            })
+            .collect();
+        self.updater.update(&given, prepared.samples() as u64)
+    }
+
+    /// The gradient of a parameter in the last batch; `None` if there is none.
+    pub fn gradient(&self, name: &str) -> Option<Gradient<'_>> {
+        let last = self.last.as_ref()?;
+        let at = self.network.parameters().iter().position(|one| one.name == name)?;
+        let values = last.gradients[at].as_deref()?;
+        Some(Gradient { keys: last.prepared.keys(at), values })
+    }
+
+    /// The output of a layer for the last batch. What the network was asked for is as it was
+    /// computed; other layers are computed again, as in a test and with the values of now.
+    pub fn look(&self, layer: &str) -> Result<Output> {
+        let last = self.last.as_ref().ok_or_else(|| {
+            Error::new(contract::Kind::Conflict, "there is no batch whose outputs could be seen")
+        })?;
+        if let Ok(output) = self.network.output(&last.seen, layer) {
+            return Ok(output);
+        }
+        let wanted = self.matching.wanted(&last.prepared);
+        let values = wanted.iter().map(|wanted| read(&self.parameters, wanted, View::Present));
+        let values = values.collect::<Result<Vec<_>>>()?;
+        let values: Vec<&[f32]> = values.iter().map(|values| values.as_slice()).collect();
+        self.network.look(&last.prepared, &values, layer)
+    }
+
+    /// A pass over the data begins: its figures are counted anew.
+    pub fn start_pass(&mut self) -> Result<()> {
+        self.pass_tally.clear();
+        self.updater.start_pass()
+    }
+
+    /// A pass is over; with several trainers this waits for all.
+    pub fn finish_pass(&mut self) -> Result<()> {
+        self.updater.finish_pass()
+    }
+
+    /// The figures of the evaluators since the pass began.
+    pub fn pass_metrics(&self) -> Vec<(String, f64)> {
+        self.pass_tally.read()
+    }
+
+    /// Begins a test with the values of now: averages, where the optimizer averages.
+    pub fn test_begin(&mut self) -> Result<()> {
+        self.test_tally.clear();
+        self.tested = Some(self.matching.dense(&self.network, &self.parameters, self.test_view)?);
+        Ok(())
+    }
+
+    /// The cost, summed, and the samples of a batch of the test.
+    ///
+    /// # Errors
+    /// If no test was begun, and as of the network.
+    pub fn test_batch(&mut self, batch: Batch) -> Result<(f64, usize)> {
+        let dense = self.tested.as_ref().ok_or_else(|| {
+            Error::new(contract::Kind::Conflict, "no test was begun; call test_begin first")
+        })?;
+        let prepared = self.network.prepare(batch)?;
+        let values = self.matching.values(&self.parameters, &prepared, dense, self.test_view)?;
+        let values: Vec<&[f32]> = values.iter().map(|values| values.as_slice()).collect();
+        let seen = self.network.test(&prepared, &values)?;
+        self.test_tally.add(&seen)?;
+        Ok((self.network.cost(&seen)?, prepared.samples()))
+    }
+
+    /// The figures of the evaluators since the test began.
+    pub fn test_metrics(&self) -> Vec<(String, f64)> {
+        self.test_tally.read()
+    }
+
+    /// Leaves the servers for good; rows that live there can then no longer be read or saved.
+    pub fn goodbye(&mut self) -> Result<()> {
+        self.updater.goodbye()
+    }
+
+    /// A gradient that is not a number would destroy the parameter; an infinite one too, unless it
+    /// is clipped.
+    fn check_gradients(&self, gradients: &[Option<Vec<f32>>]) -> Result<()> {
+        for (at, gradient) in gradients.iter().enumerate() {
+            let Some(gradient) = gradient else { continue };
+            let description = &self.parameters.descriptions()[self.matching.place(at)];
+            let is_clipped = self.recipe.own(description).settings.clip.is_some();
+            let is_bad = |number: &f32| number.is_nan() || (!is_clipped && number.is_infinite());
+            if gradient.iter().any(is_bad) {
+                return Err(Error::invalid(format!(
+                    "the gradient of a parameter is not a number although the cost is; {ADVICE}"
+                ))
+                .with("parameter", &description.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+const ADVICE: &str = "try a smaller learning rate or a gradient_clipping_threshold, or look at the \
+                      data of this batch; the parameters are as before it";
+
+fn not_a_number(cost: f64, culprit: Option<Culprit>) -> Error {
+    let error = Error::invalid(format!("the cost is not a number; {ADVICE}")).with("cost", cost);
+    match culprit {
+        Some(Culprit::Data(layer)) => error.with("first seen in the data of", layer),
+        Some(Culprit::Parameter(name)) => error.with("first seen in parameter", name),
+        Some(Culprit::Layer(layer)) => error.with("first seen in the output of layer", layer),
+        None => error,
+    }
+}
+
+fn view_of(optimizer: &Optimizer) -> View {
+    if optimizer.average.is_some() { View::Averaged } else { View::Present }
+}

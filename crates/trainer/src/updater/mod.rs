@@ -1,0 +1,72 @@
+//! Who changes the values: an optimizer in this process, or the parameter servers.
+
+mod local;
+mod remote;
+
+pub use local::Local;
+pub use remote::{Remote, RemoteConfig};
+
+use crate::parameters::{Parameters, View};
+use contract::Result;
+use std::sync::Arc;
+
+/// Values of one parameter that a batch needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Its place in [`Parameters::descriptions`].
+    pub place: usize,
+    /// The rows, each once; `None` for all elements.
+    pub keys: Option<&'a [u64]>,
+}
+
+/// The gradient of one parameter, summed over the samples of a batch.
+#[derive(Debug, Clone, Copy)]
+pub struct Given<'a> {
+    /// Its place in [`Parameters::descriptions`].
+    pub place: usize,
+    /// The rows, each once; `None` for all elements.
+    pub keys: Option<&'a [u64]>,
+    /// As many as the values.
+    pub values: &'a [f32],
+}
+
+/// Brings the values for a batch and takes its gradients.
+pub trait Updater: Send + Sync {
+    /// The values of what is wanted, in that order.
+    fn fetch(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Arc<Vec<f32>>>>;
+
+    /// Applies the gradients of a batch of `samples` samples.
+    fn update(&mut self, gradients: &[Given<'_>], samples: u64) -> Result<()>;
+
+    /// A pass over the data begins.
+    fn start_pass(&mut self) -> Result<()>;
+
+    /// A pass is over; with several trainers, for all of them.
+    fn finish_pass(&mut self) -> Result<()>;
+
+    /// Training is over for good; no call may follow.
+    fn goodbye(&mut self) -> Result<()>;
+
+    /// This trainer and the number of trainers.
+    fn rank(&self) -> (u32, u32);
+}
+
+/// The values of a parameter that nobody trains, or that are only looked at.
+pub(crate) fn read(
+    parameters: &Parameters,
+    wanted: &Wanted<'_>,
+    view: View,
+) -> Result<Arc<Vec<f32>>> {
+    let place = wanted.place;
+    let description = &parameters.descriptions()[place];
+    match wanted.keys {
+        Some(keys) => {
+            let mut rows = vec![0.0; keys.len() * description.width()];
+            parameters.check_rows(place, keys, rows.len())?;
+            parameters.read_rows(place, keys, &mut rows, view)?;
+            Ok(Arc::new(rows))
+        }
+        None if description.is_sparse => parameters.get(&description.name, view).map(Arc::new),
+        None => parameters.dense(place, view),
+    }
+}

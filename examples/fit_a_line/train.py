@@ -1,0 +1,92 @@
+"""Predicts house prices with a line, in one process or on a cluster.
+
+The program is the same in both cases: the environment says who it is and where the servers are.
+"""
+
+import argparse
+import gzip
+import os
+import random
+
+import housing
+import paddle.v2 as paddle
+
+TRAINER_ID = int(os.getenv("PADDLE_INIT_TRAINER_ID", "0"))
+TRAINERS = int(os.getenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1"))
+IS_LOCAL = os.getenv("PADDLE_CLUSTER_TRAIN", "").lower() not in ("true", "1", "yes")
+
+PRESETS = {
+    "full": {"num_passes": 30, "batch_size": 2, "learning_rate": 1e-3},
+    "test": {"num_passes": 20, "batch_size": 8, "learning_rate": 2e-3},
+}
+
+
+def main():
+    arguments = parse_arguments()
+    # Trainers shuffle alike, and each takes every n-th sample: together they see the batches that
+    # one process would see.
+    random.seed(arguments.seed)
+    paddle.init(seed=arguments.seed)
+
+    cost, _ = describe()
+    parameters = paddle.parameters.create(cost)
+    if arguments.init_model:
+        with gzip.open(arguments.init_model) as file:
+            parameters.init_from_tar(file)
+    trainer = paddle.trainer.SGD(
+        cost=cost,
+        parameters=parameters,
+        update_equation=paddle.optimizer.Momentum(
+            momentum=0, learning_rate=arguments.learning_rate, is_async=arguments.async_mode
+        ),
+        is_local=IS_LOCAL,
+    )
+    train_data, test_data = housing.load(arguments.data)
+    train_reader = housing.shard(
+        paddle.reader.shuffle(train_data, buf_size=500), TRAINERS, TRAINER_ID
+    )
+
+    def report(event):
+        if isinstance(event, paddle.event.EndIteration) and event.batch_id % 100 == 0:
+            print(f"Pass {event.pass_id}, Batch {event.batch_id}, Cost {event.cost:f}")
+        if isinstance(event, paddle.event.EndPass):
+            tested = trainer.test(paddle.batch(test_data, arguments.batch_size))
+            print(f"Test {event.pass_id}, Cost {tested.cost:f}", flush=True)
+            if TRAINER_ID == 0:
+                path = f"{arguments.output}/fit-a-line_pass_{event.pass_id:05}.tar.gz"
+                with gzip.open(path, "wb") as file:
+                    trainer.save_parameter_to_tar(file)
+
+    os.makedirs(arguments.output, exist_ok=True)
+    trainer.train(
+        reader=paddle.batch(train_reader, arguments.batch_size),
+        num_passes=arguments.num_passes,
+        event_handler=report,
+    )
+
+
+def describe():
+    """The cost of predicting the price, and the prediction."""
+    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(housing.FEATURES))
+    y = paddle.layer.data(name="y", type=paddle.data_type.dense_vector(1))
+    price = paddle.layer.fc(input=x, size=1, act=paddle.activation.Linear())
+    return paddle.layer.square_error_cost(input=price, label=y), price
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default="data/housing.data")
+    parser.add_argument("--output", default="output", help="folder of the models")
+    parser.add_argument("--init_model", help="a model to go on with")
+    parser.add_argument("--preset", choices=PRESETS, default="full")
+    parser.add_argument("--num_passes", type=int)
+    parser.add_argument("--batch_size", type=int, help="samples of each trainer's batch")
+    parser.add_argument("--learning_rate", type=float)
+    parser.add_argument("--async_mode", action="store_true", help="do not wait for one another")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.set_defaults(**PRESETS[parser.parse_known_args()[0].preset])
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

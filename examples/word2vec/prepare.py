@@ -1,0 +1,96 @@
+"""Makes a dictionary, five-word lines for training and test, and a part of them for each trainer.
+
+    word_dict.pickle
+    train_data_dir/train.txt    train.txt-00000    train.txt-00001    …
+    test_data_dir/test.txt      test.txt-00000     …
+
+A line is five word ids with commas between. Line i goes to part i modulo the number of parts, so
+parts are alike.
+"""
+
+import argparse
+import collections
+import contextlib
+import os
+import pickle
+import tarfile
+
+import generate
+
+WORDS_PER_LINE = 5
+TEXTS = {"train": "ptb.train.txt", "test": "ptb.valid.txt"}
+
+
+def main():
+    arguments = parse_arguments()
+    if arguments.generate:
+        texts = generate.texts(arguments.sentences, arguments.seed)
+    else:
+        texts = {name: load(arguments.source, file) for name, file in TEXTS.items()}
+
+    ids = dictionary(texts, arguments.min_word_freq)
+    os.makedirs(arguments.output, exist_ok=True)
+    with open(os.path.join(arguments.output, "word_dict.pickle"), "wb") as file:
+        pickle.dump(ids, file)
+    for name, sentences in texts.items():
+        folder = os.path.join(arguments.output, f"{name}_data_dir")
+        os.makedirs(folder, exist_ok=True)
+        write(os.path.join(folder, f"{name}.txt"), lines(sentences, ids), arguments.split_count)
+
+
+def load(source, file):
+    """The sentences of a text: lists of words. `source` is the folder or the tar they are in."""
+    if os.path.isdir(source):
+        with open(os.path.join(source, file), encoding="utf-8") as text:
+            return [line.split() for line in text]
+    with tarfile.open(source) as archive:
+        text = archive.extractfile(f"./simple-examples/data/{file}")
+        return [line.decode().split() for line in text]
+
+
+def dictionary(texts, min_word_freq):
+    """Ids of the words that are more frequent than that, the most frequent first; `<unk>` last."""
+    counts = collections.Counter({"<s>": 0, "<e>": 0})
+    for sentences in texts.values():
+        for sentence in sentences:
+            counts.update(["<s>", *sentence, "<e>"])
+    del counts["<unk>"]
+    known = [(-count, word) for word, count in counts.items() if count > min_word_freq]
+    words = [word for _, word in sorted(known)]
+    return {word: place for place, word in enumerate([*words, "<unk>"])}
+
+
+def lines(sentences, ids):
+    """All runs of five words, as ids."""
+    unknown = ids["<unk>"]
+    for sentence in sentences:
+        row = [ids.get(word, unknown) for word in ["<s>", *sentence, "<e>"]]
+        for start in range(len(row) - WORDS_PER_LINE + 1):
+            yield ",".join(map(str, row[start : start + WORDS_PER_LINE])) + "\n"
+
+
+def write(path, lines, split_count):
+    """The whole file, and its parts."""
+    names = [path, *(f"{path}-{number:05}" for number in range(split_count))]
+    with contextlib.ExitStack() as stack:
+        whole, *parts = [stack.enter_context(open(name, "w", encoding="ascii")) for name in names]
+        for number, line in enumerate(lines):
+            whole.write(line)
+            parts[number % split_count].write(line)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--source", help="simple-examples.tgz, or a folder with ptb.*.txt")
+    source.add_argument("--generate", action="store_true", help="make up a text instead")
+    parser.add_argument("--sentences", type=int, default=2000, help="how many to make up")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--output", default=".")
+    parser.add_argument("--min_word_freq", type=int, default=50)
+    parser.add_argument("--split_count", type=int, default=3, help="parts, one a trainer")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The programming interface: `import paddle.v2 as paddle`.
+
+A program describes a network with `layer`, chooses an `optimizer`, and trains. `docs/api.md` lists
+everything, and what the original has that is not there yet.
+"""
+
+from paddle.v2 import (
+    activation,
+    attr,
+    data_type,
+    evaluator,
+    event,
+    image,
+    layer,
+    networks,
+    op,
+    optimizer,
+    parameters,
+    plot,
+    pooling,
+    reader,
+    topology,
+    trainer,
+)
+from paddle.v2.config import init
+from paddle.v2.inference import Inference, infer
+from paddle.v2.minibatch import batch
+
+__all__ = [
+    "Inference",
+    "activation",
+    "attr",
+    "batch",
+    "data_type",
+    "evaluator",
+    "event",
+    "image",
+    "infer",
+    "init",
+    "layer",
+    "networks",
+    "op",
+    "optimizer",
+    "parameters",
+    "plot",
+    "pooling",
+    "reader",
+    "topology",
+    "trainer",
+]

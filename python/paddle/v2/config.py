@@ -1,0 +1,153 @@
+"""`paddle.init`: what a process is told about itself, by its arguments or by the environment.
+
+Arguments win over `PADDLE_INIT_<NAME>`; `docs/environment.md` lists all variables. Nothing starts
+here: threads start when a network first runs, connections when training begins.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from paddle import _native
+from paddle.v2 import mistake
+
+TRUE = ("1", "true", "t", "yes", "y", "on")
+FALSE = ("0", "false", "f", "no", "n", "off", "")
+
+# Flags of the original that change nothing here; programs that give them go on working.
+IGNORED = frozenset(
+    {
+        "comment", "dot_period", "gpu_id", "log_clipping", "log_error_clipping", "log_period",
+        "log_period_server", "nics", "num_passes", "rdma_tcp", "saving_period", "save_dir",
+        "show_layer_stat", "show_parameter_stats_period", "small_messages", "start_pserver",
+        "thread_local_rand_use_global_seed", "use_mkldnn", "use_old_updater",
+    }
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What `init` accepts.
+
+    use_gpu:               compute on a GPU, in builds that support one.
+    trainer_count:         threads that compute in this process.
+    seed:                  where first values and dropout come from.
+    trainer_id:            the rank of this trainer, from 0.
+    num_gradient_servers:  trainers of the job.
+    pservers:              `host[:port]` of every parameter server, with commas.
+    port, ports_num, ports_num_for_sparse:  their ports.
+    timeout_seconds:       how long to wait for servers that do not answer.
+    mode:                  how trainers meet: sync, async, stale:K or hybrid.
+    job_token:             the secret of the job; servers that have one ask for it.
+    tls_ca, tls_name:      certificates in PEM that servers must prove to be `tls_name` by.
+    log_dir:               where `metrics.jsonl` goes; none is written without.
+    show_progress:         draw a progress line while training, if a terminal is there.
+    """
+
+    use_gpu: bool = False
+    trainer_count: int = 1
+    seed: int = 1
+    trainer_id: int = 0
+    num_gradient_servers: int = 1
+    pservers: str = "127.0.0.1"
+    port: int = 7164
+    ports_num: int = 1
+    ports_num_for_sparse: int = 1
+    timeout_seconds: float = 60.0
+    mode: str | None = None
+    job_token: str | None = dataclasses.field(default=None, repr=False)
+    tls_ca: str | None = dataclasses.field(default=None, repr=False)
+    tls_name: str = "pserver"
+    log_dir: str | None = None
+    show_progress: bool = True
+
+    def __post_init__(self) -> None:
+        if self.trainer_id >= self.num_gradient_servers:
+            raise mistake.invalid(
+                "trainer_id counts from 0, so it must be below num_gradient_servers, the number "
+                "of trainers",
+                trainer_id=self.trainer_id,
+                num_gradient_servers=self.num_gradient_servers,
+            )
+        if self.mode is not None:
+            with mistake.reported_here():
+                _native.check_mode(self.mode)
+
+
+# Variables whose names do not begin with PADDLE_INIT_.
+OTHER_VARIABLES = {
+    "mode": "PADDLE_MODE",
+    "job_token": "PADDLE_JOB_TOKEN",
+    "log_dir": "PADDLE_LOG_DIR",
+}
+
+_current: Settings | None = None
+
+
+def init(**arguments: Any) -> None:
+    """Tells this process how to train: see `Settings` for what is accepted.
+
+    >>> paddle.init(use_gpu=False, trainer_count=2)
+    """
+    global _current
+    _current = read(arguments, os.environ)
+
+
+def current() -> Settings:
+    """What `init` was told; the environment alone, if it was not called."""
+    global _current
+    if _current is None:
+        _current = read({}, os.environ)
+    return _current
+
+
+def read(arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
+    """Arguments over environment over defaults, all checked."""
+    fields = {field.name: field for field in dataclasses.fields(Settings)}
+    values: dict[str, Any] = {}
+    for name, field in fields.items():
+        variable = OTHER_VARIABLES.get(name, f"PADDLE_INIT_{name.upper()}")
+        text = environment.get(variable, "")
+        if text != "":
+            values[name] = _convert(f"the environment variable {variable}", field.type, text)
+    for name, value in arguments.items():
+        if name in IGNORED:
+            continue
+        if name == "parallel_nn":
+            raise mistake.unsupported("parallel_nn: layers cannot be placed on devices one by one")
+        if name not in fields:
+            hint = mistake.suggestion(name, fields) or f"; it accepts {', '.join(fields)}"
+            raise mistake.wrong_type(f"init has no argument {name!r}{hint}")
+        if value is not None:
+            values[name] = _convert(name, fields[name].type, value)
+    return Settings(**values)
+
+
+def _convert(name: str, kind: Any, value: Any) -> Any:
+    if kind is bool:
+        return _truth(name, value)
+    if kind is int:
+        return mistake.whole(name, _number(name, value, int), least=0)
+    if kind is float:
+        return mistake.real(name, _number(name, value, float))
+    if not isinstance(value, str):
+        raise mistake.wrong_type(f"{name} must be text but is {mistake.kind_of(value)}")
+    return value
+
+
+def _number(name: str, value: Any, kind: type[int] | type[float]) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return kind(value.strip())
+    except ValueError:
+        what = "a whole number" if kind is int else "a number"
+        raise mistake.invalid(f"{name} must be {what} but is {value!r}") from None
+
+
+def _truth(name: str, value: Any) -> bool:
+    text = str(value).strip().lower()
+    if text in TRUE or text in FALSE:
+        return text in TRUE
+    raise mistake.invalid(f"{name} must be true or false but is {value!r}")

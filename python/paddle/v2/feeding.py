@@ -1,0 +1,58 @@
+"""Which place of a sample feeds which data layer."""
+
+from typing import Any
+
+from paddle import _native
+from paddle.v2 import config, mistake
+from paddle.v2.topology import Topology
+
+
+class Feeder:
+    """A network together with the places of its data layers in a sample.
+
+    feeding: None, places in the order of the data layers; a dict, name to place; or a list of
+    names, in the order of the sample.
+    """
+
+    def __init__(self, network: _native.Network, feeding: Any = None) -> None:
+        self._network = network
+        self._places = _places(network.inputs(), feeding)
+
+    def __call__(self, samples: Any) -> _native.Batch:
+        return self._network.feed(samples, self._places)
+
+
+def build_network(topology: Topology) -> _native.Network:
+    """The network of a topology, to be run as `paddle.init` said."""
+    settings = config.current()
+    return _native.Network(
+        topology.to_json(),
+        threads=settings.trainer_count,
+        use_gpu=settings.use_gpu,
+        seed=settings.seed,
+    )
+
+
+def _places(layers: list[str], feeding: Any) -> list[int]:
+    if feeding is None:
+        return list(range(len(layers)))
+    if isinstance(feeding, dict):
+        places = {name: mistake.whole(f"feeding[{name!r}]", feeding[name], 0) for name in feeding}
+    elif isinstance(feeding, list | tuple):
+        places = {name: place for place, name in enumerate(feeding)}
+    else:
+        raise mistake.wrong_type(
+            "feeding must be a dict of names and places, or a list of names, "
+            f"but is {mistake.kind_of(feeding)}"
+        )
+    for name in places:
+        if not isinstance(name, str):
+            raise mistake.wrong_type(f"feeding must have names of data layers, not {name!r}")
+    missing = [name for name in layers if name not in places]
+    if missing:
+        hint = mistake.suggestion(missing[0], places)
+        raise mistake.invalid(
+            f"feeding does not say where the value of data layer {missing[0]!r} is{hint}",
+            feeding=sorted(places),
+        )
+    return [places[name] for name in layers]

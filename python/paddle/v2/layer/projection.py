@@ -1,0 +1,88 @@
+"""What a mixed layer adds up: projections of one layer, operators of two."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+from paddle.v2 import attr, mistake
+from paddle.v2.layer.base import Layer, one
+
+
+@dataclasses.dataclass(frozen=True)
+class Projection:
+    """One term of a mixed layer."""
+
+    description: dict[str, Any]
+    inputs: tuple[Layer, ...]
+    attr: attr.ParamAttr
+
+    mistaken_as: ClassVar[str] = "a projection"
+
+
+def _projection(
+    description: dict[str, Any], inputs: tuple[Layer, ...], param_attr: object = None
+) -> Projection:
+    return Projection(description, inputs, attr.param("param_attr", param_attr))
+
+
+def _size(size: object) -> int | None:
+    # 0 is the original's word for "that of the mixed layer".
+    return mistake.whole("size", size, least=0) or None if size is not None else None
+
+
+@mistake.checked_arguments
+def full_matrix_projection(
+    input: Layer, size: int | None = 0, param_attr: object = None
+) -> Projection:
+    """`x·w`; the size is that of the mixed layer unless given."""
+    description = {"name": "full_matrix", "size": _size(size)}
+    return _projection(description, (one("input", input),), param_attr)
+
+
+@mistake.checked_arguments
+def trans_full_matrix_projection(
+    input: Layer, size: int | None = 0, param_attr: object = None
+) -> Projection:
+    """`x·wᵀ`, to share a matrix with a full matrix projection the other way."""
+    description = {"name": "trans_full_matrix", "size": _size(size)}
+    return _projection(description, (one("input", input),), param_attr)
+
+
+@mistake.checked_arguments
+def table_projection(input: Layer, size: int | None = 0, param_attr: object = None) -> Projection:
+    """The rows of a table that the input's ids ask for."""
+    description = {"name": "table", "size": _size(size)}
+    return _projection(description, (one("input", input),), param_attr)
+
+
+@mistake.checked_arguments
+def identity_projection(
+    input: Layer, offset: int | None = None, size: int | None = None
+) -> Projection:
+    """The input itself, or `size` of its columns from `offset` on."""
+    if offset is None and size is not None:
+        offset = 0
+    description = {
+        "name": "identity",
+        "offset": None if offset is None else mistake.whole("offset", offset, least=0),
+        "size": None if size is None else mistake.whole("size", size),
+    }
+    return _projection(description, (one("input", input),))
+
+
+@mistake.checked_arguments
+def scaling_projection(input: Layer, param_attr: object = None) -> Projection:
+    """`w·x` with one number w."""
+    return _projection({"name": "scaling"}, (one("input", input),), param_attr)
+
+
+@mistake.checked_arguments
+def dotmul_projection(input: Layer, param_attr: object = None) -> Projection:
+    """`w·x`, element by element."""
+    return _projection({"name": "dotmul"}, (one("input", input),), param_attr)
+
+
+@mistake.checked_arguments
+def dotmul_operator(a: Layer, b: Layer, scale: float = 1) -> Projection:
+    """`scale·a·b`, element by element."""
+    description = {"name": "dotmul_operator", "scale": mistake.real("scale", scale)}
+    return _projection(description, (one("a", a), one("b", b)))

@@ -1,0 +1,67 @@
+"""Ways to make one row of a sequence, given as `pooling_type=paddle.pooling.Max()`."""
+
+from typing import ClassVar
+
+from paddle.v2 import mistake
+
+
+class BasePooling:
+    """A way of pooling."""
+
+    name: ClassVar[str]
+    mistaken_as: ClassVar[str] = "a pooling type"
+
+    def __repr__(self) -> str:
+        return f"paddle.pooling.{type(self).__name__}()"
+
+
+class Max(BasePooling):
+    """The largest of each column."""
+
+    name = "max"
+
+    @mistake.checked_arguments
+    def __init__(self, output_max_index: bool | None = None) -> None:
+        if output_max_index:
+            raise mistake.unsupported("output_max_index is not there yet; Max gives the values")
+
+
+class Avg(BasePooling):
+    """The mean of each column."""
+
+    name = "average"
+
+
+class Sum(BasePooling):
+    """The sum of each column."""
+
+    name = "sum"
+
+
+class SquareRootN(BasePooling):
+    """The sum of each column over the square root of the sequence's length."""
+
+    name = "sqrt_n"
+
+
+__all__ = ["Avg", "BasePooling", "Max", "SquareRootN", "Sum"]
+
+_NOT_YET = ("CudnnAvg", "CudnnAvgInclPad", "CudnnMax", "MaxWithMask")
+
+
+def name_of(pooling_type: object) -> str:
+    """The engine's name of what a user gave as `pooling_type`; Max if nothing."""
+    if pooling_type is None:
+        return Max.name
+    if isinstance(pooling_type, BasePooling):
+        return pooling_type.name
+    if isinstance(pooling_type, type) and issubclass(pooling_type, BasePooling):
+        return pooling_type.name
+    raise mistake.wrong_type(
+        "pooling_type must be a pooling type like paddle.pooling.Max() but is "
+        + mistake.kind_of(pooling_type)
+    )
+
+
+def __getattr__(name: str) -> object:
+    raise mistake.missing_name("paddle.pooling", name, __all__, _NOT_YET)

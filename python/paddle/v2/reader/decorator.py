@@ -1,0 +1,166 @@
+"""What makes a reader of other readers: shuffled, joined, mapped, read ahead."""
+
+import collections
+import concurrent.futures
+import itertools
+import random
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from paddle import errors
+from paddle.v2 import mistake
+from paddle.v2.reader.channel import Channel
+
+Reader = Callable[[], Iterable[Any]]
+
+
+class ComposeNotAligned(errors.InvalidError):
+    """Readers that were to be joined have different numbers of samples."""
+
+
+def checked_reader(name: str, value: Any) -> Reader:
+    """The value, if it can be a reader; the usual mistake is to give what a reader returns."""
+    if not callable(value):
+        raise mistake.wrong_type(
+            f"{name} must be a reader, a function that returns an iterator of samples, but is "
+            f"{mistake.kind_of(value)}; give the function itself, without calling it"
+        )
+    reader: Reader = value
+    return reader
+
+
+@mistake.checked_arguments
+def map_readers(func: Callable[..., Any], *readers: Reader) -> Reader:
+    """`func` of one sample of each reader; ends with the shortest."""
+    _checked(readers)
+    return lambda: map(func, *(reader() for reader in readers))
+
+
+@mistake.checked_arguments
+def chain(*readers: Reader) -> Reader:
+    """The samples of one reader after those of the other."""
+    _checked(readers)
+    return lambda: (sample for reader in readers for sample in reader())
+
+
+@mistake.checked_arguments
+def compose(*readers: Reader, check_alignment: bool = True) -> Reader:
+    """Joins a sample of each reader to one tuple: `(1, 2)` and `3` become `(1, 2, 3)`.
+
+    If one reader ends before the others, `ComposeNotAligned` is raised; without `check_alignment`
+    the rest of the others is left out.
+    """
+    _checked(readers)
+    mistake.truth("check_alignment", check_alignment)
+    missing = object()
+
+    def composed() -> Iterator[tuple[Any, ...]]:
+        sources = [reader() for reader in readers]
+        rows = itertools.zip_longest(*sources, fillvalue=missing)
+        for number, parts in enumerate(rows):
+            ended = [place for place, part in enumerate(parts) if part is missing]
+            if not ended:
+                yield tuple(itertools.chain.from_iterable(map(_as_tuple, parts)))
+            elif check_alignment:
+                raise ComposeNotAligned(
+                    f"reader {ended[0]} of {len(readers)} ends after {number} samples, others go "
+                    "on; give readers of one length, or check_alignment=False"
+                )
+            else:
+                return
+
+    return composed
+
+
+@mistake.checked_arguments
+def shuffle(reader: Reader, buf_size: int) -> Reader:
+    """Shuffles within blocks of `buf_size` samples; `random.seed` makes it repeatable."""
+    checked_reader("reader", reader)
+    size = mistake.whole("buf_size", buf_size)
+
+    def shuffled() -> Iterator[Any]:
+        samples = iter(reader())
+        while block := list(itertools.islice(samples, size)):
+            random.shuffle(block)
+            yield from block
+
+    return shuffled
+
+
+@mistake.checked_arguments
+def firstn(reader: Reader, n: int) -> Reader:
+    """The first `n` samples."""
+    checked_reader("reader", reader)
+    count = mistake.whole("n", n, least=0)
+    return lambda: itertools.islice(reader(), count)
+
+
+@mistake.checked_arguments
+def cache(reader: Reader) -> Reader:
+    """Keeps all samples in memory: `reader` is read when they are first asked for, then no more."""
+    checked_reader("reader", reader)
+    held: list[tuple[Any, ...]] = []
+
+    def cached() -> Iterator[Any]:
+        if not held:
+            held.append(tuple(reader()))
+        return iter(held[0])
+
+    return cached
+
+
+@mistake.checked_arguments
+def buffered(reader: Reader, size: int) -> Reader:
+    """Reads up to `size` samples ahead, in a thread that ends with its consumer."""
+    checked_reader("reader", reader)
+    bound = mistake.whole("size", size)
+
+    def read_ahead() -> Iterator[Any]:
+        return Channel(bound).fed_from(reader)
+
+    return read_ahead
+
+
+@mistake.checked_arguments
+def xmap_readers(
+    mapper: Callable[[Any], Any],
+    reader: Reader,
+    process_num: int,
+    buffer_size: int,
+    order: bool = False,
+) -> Reader:
+    """`mapper` of each sample, in `process_num` threads, up to `buffer_size` samples ahead.
+
+    Samples come in the reader's order, whether `order` asks for it or not: a run can be repeated.
+    """
+    checked_reader("reader", reader)
+    threads = mistake.whole("process_num", process_num)
+    size = mistake.whole("buffer_size", buffer_size)
+    mistake.truth("order", order)
+
+    def mapped() -> Iterator[Any]:
+        pool = concurrent.futures.ThreadPoolExecutor(threads, "xmap_readers")
+        waiting: collections.deque[concurrent.futures.Future[Any]] = collections.deque()
+        try:
+            for sample in reader():
+                waiting.append(pool.submit(mapper, sample))
+                # The threads need something to do while the oldest sample is waited for.
+                if len(waiting) == threads + size:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    return buffered(mapped, size)
+
+
+def _checked(readers: tuple[Any, ...]) -> None:
+    if not readers:
+        raise mistake.wrong_type("give one reader or more")
+    for number, reader in enumerate(readers):
+        checked_reader(f"reader {number}", reader)
+
+
+def _as_tuple(sample: Any) -> tuple[Any, ...]:
+    return sample if isinstance(sample, tuple) else (sample,)

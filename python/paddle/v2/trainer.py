@@ -1,0 +1,240 @@
+"""Training: `paddle.trainer.SGD(cost, parameters, update_equation).train(reader)`.
+
+The same program trains in this process or, with `is_local=False`, through the parameter servers
+that `paddle.init` or the environment name. Gradients are summed over the samples of a batch and
+over trainers, never averaged.
+"""
+
+import atexit
+import json
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from paddle import _native
+from paddle.v2 import config, event, mistake
+from paddle.v2.feeding import Feeder, build_network
+from paddle.v2.optimizer import Optimizer, merge_settings
+from paddle.v2.parameters import Parameters
+from paddle.v2.progress import Progress
+from paddle.v2.topology import Topology
+
+__all__ = ["SGD", "GradientMachine"]
+
+
+class SGD:
+    """Trains a cost with an optimizer.
+
+    cost:             the cost layer, or several.
+    parameters:       from `paddle.parameters.create`.
+    update_equation:  a `paddle.optimizer`.
+    extra_layers:     more layers to compute, for evaluators.
+    is_local:         False trains through parameter servers.
+    pserver_spec:     `host:port,…` of the servers, instead of what `paddle.init` says.
+    use_etcd:         must be False, or pserver_spec absent: servers are named, not looked up.
+    """
+
+    @mistake.checked_arguments
+    def __init__(
+        self,
+        cost: Any,
+        parameters: Parameters,
+        update_equation: Optimizer,
+        extra_layers: Any = None,
+        is_local: bool = True,
+        pserver_spec: str | None = None,
+        use_etcd: bool = True,
+    ) -> None:
+        if not isinstance(parameters, Parameters):
+            raise mistake.wrong_type(
+                "parameters must come from paddle.parameters.create but is "
+                + mistake.kind_of(parameters)
+            )
+        if not isinstance(update_equation, Optimizer):
+            raise mistake.wrong_type(
+                "update_equation must be a paddle.optimizer but is "
+                + mistake.kind_of(update_equation)
+            )
+        self._topology = Topology(cost, extra_layers)
+        self._parameters = parameters
+        self._optimizer = update_equation
+        self._pservers = None if is_local else _servers(pserver_spec, use_etcd)
+        self._network = build_network(self._topology)
+        self._trainer: _native.Trainer | None = None
+
+    def train(
+        self,
+        reader: Callable[[], Any],
+        num_passes: int = 1,
+        event_handler: Callable[[Any], None] | None = None,
+        feeding: Any = None,
+    ) -> None:
+        """Trains on every batch of `reader()`, `num_passes` times.
+
+        `event_handler` is called with the events of `paddle.event` as they happen.
+        """
+        _check_reader(reader)
+        mistake.whole("num_passes", num_passes, 0)
+        if event_handler is not None and not callable(event_handler):
+            raise mistake.wrong_type(
+                f"event_handler must be a function but is {mistake.kind_of(event_handler)}"
+            )
+        feeder = Feeder(self._network, feeding)
+        trainer = self._connect()
+        if trainer in _leaving:
+            _leaving.remove(trainer)
+        show = _Show(Progress(config.current()), event_handler)
+        try:
+            for pass_id in range(num_passes):
+                self._train_pass(pass_id, reader, feeder, show)
+        finally:
+            show.progress.close()
+        if self._pservers is not None:
+            _leaving.append(trainer)
+
+    def test(self, reader: Callable[[], Any], feeding: Any = None) -> event.TestResult:
+        """The mean cost and the figures over every batch of `reader()`; nothing is learnt."""
+        _check_reader(reader)
+        feeder = Feeder(self._network, feeding)
+        trainer = self._connect()
+        trainer.test_begin()
+        cost, samples = 0.0, 0
+        for data in reader():
+            with mistake.reported_here():
+                batch = feeder(data)
+            samples += batch.samples
+            cost += trainer.test_batch(batch)
+        if samples == 0:
+            raise mistake.invalid("the reader gave no batch to test with")
+        return event.TestResult(dict(trainer.test_metrics()), cost / samples)
+
+    def save_parameter_to_tar(self, file: BinaryIO) -> None:
+        """Writes the model as it is on the servers, or here."""
+        self._connect()
+        self._parameters.to_tar(file)
+
+    def get_topology(self) -> Topology:
+        """The network that is trained."""
+        return self._topology
+
+    def _train_pass(
+        self, pass_id: int, reader: Callable[[], Any], feeder: Feeder, show: "_Show"
+    ) -> None:
+        trainer = self._connect()
+        machine = GradientMachine(trainer)
+        show.tell(event.BeginPass(pass_id))
+        trainer.start_pass()
+        for batch_id, data in enumerate(reader()):
+            show.tell(event.BeginIteration(pass_id, batch_id))
+            with mistake.reported_here():
+                batch = feeder(data)
+            total, figures = trainer.forward_backward(batch)
+            show.tell(event.EndForwardBackward(pass_id, batch_id, machine))
+            trainer.update()
+            cost, metrics = total / batch.samples, dict(figures)
+            show.progress.step(pass_id, batch_id, (cost, batch.samples, metrics))
+            show.tell(event.EndIteration(pass_id, batch_id, cost, metrics, machine))
+        trainer.finish_pass()
+        show.progress.finish_pass()
+        show.tell(event.EndPass(pass_id, dict(trainer.pass_metrics()), machine))
+
+    def _connect(self) -> _native.Trainer:
+        if self._trainer is None:
+            recipe = json.dumps(self._recipe())
+            servers = None if self._pservers is None else json.dumps(self._describe_servers())
+            with mistake.reported_here():
+                self._trainer = _native.Trainer(
+                    self._network, self._parameters.native, recipe, servers
+                )
+            self._parameters.attach(self._trainer, self._optimizer.is_averaging)
+        return self._trainer
+
+    def _recipe(self) -> dict[str, Any]:
+        mode = "async" if self._optimizer.is_async else config.current().mode or "sync"
+        parameters = {}
+        for each in self._topology.descriptions():
+            own = {"settings": merge_settings(each["attr"], self._optimizer)}
+            # Hybrid: rows as they come, the dense rest in step.
+            hybrid = "async" if each["is_sparse"] else "sync"
+            parameters[each["name"]] = own | {"mode": hybrid if mode == "hybrid" else mode}
+        return {"optimizer": json.loads(self._optimizer.to_json()), "parameters": parameters}
+
+    def _describe_servers(self) -> dict[str, Any]:
+        settings = config.current()
+        return {
+            "pservers": self._pservers,
+            "rank": settings.trainer_id,
+            "trainers": settings.num_gradient_servers,
+            "port": settings.port,
+            "ports_num": settings.ports_num,
+            "ports_num_for_sparse": settings.ports_num_for_sparse,
+            "token": settings.job_token,
+            "tls_ca": settings.tls_ca,
+            "tls_name": settings.tls_name,
+            "timeout_seconds": settings.timeout_seconds,
+            "lag_ratio_max": self._optimizer.lag_ratio_max,
+        }
+
+
+class GradientMachine:
+    """What `event.gm` is: a way to see what the network computed for the batch."""
+
+    def __init__(self, trainer: _native.Trainer) -> None:
+        self._trainer = trainer
+
+    def getLayerOutputs(self, names: Any) -> dict[str, dict[str, Any]]:  # noqa: N802
+        """`{name: {"value": array}}` of some layers; ids are under `"id"`.
+
+        Outputs of the network and inputs of evaluators are as they were computed; other layers are
+        computed again, as in a test, with the parameters of now.
+        """
+        found = {}
+        for name in [names] if isinstance(names, str) else names:
+            values, _ = self._trainer.look(name)
+            is_ids = getattr(values, "ndim", 2) == 1
+            found[name] = {"id" if is_ids else "value": values}
+        return found
+
+
+class _Show:
+    """Whoever wants to know how training goes: the user's function, and the progress line."""
+
+    def __init__(self, progress: Progress, handler: Callable[[Any], None] | None) -> None:
+        self.progress = progress
+        self._handler = handler
+
+    def tell(self, happened: Any) -> None:
+        if self._handler is not None:
+            self.progress.clear()
+            self._handler(happened)
+
+
+def _check_reader(reader: Any) -> None:
+    if not callable(reader):
+        raise mistake.wrong_type(
+            "reader must be a function that returns batches, such as "
+            f"paddle.batch(reader, batch_size), but is {mistake.kind_of(reader)}"
+        )
+
+
+def _servers(pserver_spec: str | None, use_etcd: bool) -> str:
+    if pserver_spec is None:
+        return config.current().pservers
+    if use_etcd and "://" in pserver_spec:
+        raise mistake.unsupported(
+            "servers cannot be looked up in etcd; give pserver_spec='host:port,…', "
+            "use_etcd=False, or leave pserver_spec out and let paddle.init name them",
+            pserver_spec=pserver_spec,
+        )
+    return pserver_spec
+
+
+# A trainer that ends well tells the servers, which end when all have. One that fails does not: to
+# the others it must look like what it is, a trainer that is missing.
+_leaving: list[_native.Trainer] = []
+
+
+@atexit.register
+def _leave() -> None:
+    for trainer in _leaving:
+        trainer.goodbye()
+        trainer.close()

@@ -1,0 +1,60 @@
+//! `paddle._native.Network`: a topology that was checked, and the batches that are fed to it.
+
+use crate::description::parse;
+use crate::error::raise;
+use crate::feed::{Column, feed};
+use contract::Error;
+use engine::batch;
+use engine::topology::Topology;
+use engine::{Network as Engine, NetworkConfig};
+use pyo3::prelude::*;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A network that can be run, by a trainer or for inference.
+#[pyclass(frozen, module = "paddle._native")]
+pub(crate) struct Network(pub(crate) Arc<Engine>);
+
+/// A batch that was converted and checked. It can be run once.
+#[pyclass(frozen, module = "paddle._native")]
+pub(crate) struct Batch {
+    #[pyo3(get)]
+    samples: usize,
+    batch: Mutex<Option<batch::Batch>>,
+}
+
+#[pymethods]
+impl Network {
+    /// `topology` is JSON; `threads` compute, from the first run on.
+    #[new]
+    #[pyo3(signature = (topology, *, threads=1, use_gpu=false, seed=1))]
+    fn new(topology: &str, threads: usize, use_gpu: bool, seed: u64) -> PyResult<Self> {
+        let topology: Topology = parse("a topology", topology)?;
+        let config = NetworkConfig { threads, use_gpu, seed };
+        Engine::new(topology, config).map(|engine| Network(Arc::new(engine))).map_err(raise)
+    }
+
+    /// The names of the data layers, in the order in which `feed` wants their places.
+    fn inputs(&self) -> Vec<String> {
+        self.0.inputs().map(|(name, _)| name.to_owned()).collect()
+    }
+
+    /// Converts samples; `places` says where in a sample each data layer's value is.
+    fn feed(&self, samples: &Bound<'_, PyAny>, places: Vec<usize>) -> PyResult<Batch> {
+        let columns: Vec<Column> = self
+            .0
+            .inputs()
+            .zip(places)
+            .map(|((name, shape), place)| Column { name: name.to_owned(), shape: *shape, place })
+            .collect();
+        let batch = feed(samples, &columns)?;
+        Ok(Batch { samples: batch.samples, batch: Mutex::new(Some(batch)) })
+    }
+}
+
+impl Batch {
+    /// What was fed, for the one run.
+    pub(crate) fn take(&self) -> PyResult<batch::Batch> {
+        let mut batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
+        batch.take().ok_or_else(|| raise(Error::invalid("this batch has been run already")))
+    }
+}

@@ -1,0 +1,87 @@
+"""What tests with real processes share: parameter servers, and programs that run together."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import types
+
+import pytest
+
+PADDLE = os.path.join(os.path.dirname(sys.executable), "paddle")
+DEADLINE_SECONDS = 120
+
+
+class Server:
+    """A parameter server that is ready: `paddle pserver`, or a program that becomes one."""
+
+    def __init__(self, command, environment):
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+        )
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError(self.process.communicate(timeout=DEADLINE_SECONDS)[1])
+        self.ready = json.loads(line)
+        self.port = self.ready["port"]
+        self.address = f"127.0.0.1:{self.port}"
+
+    def end(self):
+        """Waits for the end; exit code and what was logged."""
+        logged = self.process.communicate(timeout=DEADLINE_SECONDS)[1]
+        return self.process.returncode, logged
+
+
+@contextlib.contextmanager
+def started_servers(count, command, environment=()):
+    """Servers that are gone afterwards, whatever happened."""
+    started = []
+    try:
+        for _ in range(count):
+            started.append(Server(command, dict(environment)))
+        yield started
+    finally:
+        for server in started:
+            server.process.kill()
+            server.process.communicate()
+
+
+def run_together(commands, environments):
+    """What the commands print, run at the same time; all must succeed.
+
+    One that fails does not leave others waiting.
+    """
+    with contextlib.ExitStack() as stack:
+        outputs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in commands]
+        processes = []
+        for command, environment, output in zip(commands, environments, outputs, strict=True):
+            process = subprocess.Popen(
+                command, stdout=output, stderr=output, env={**os.environ, **environment}
+            )
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            processes.append(process)
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while any(process.poll() is None for process in processes):
+            if any(process.poll() for process in processes) or time.monotonic() > deadline:
+                break
+            time.sleep(0.01)  # polled until the deadline
+        codes = [process.poll() for process in processes]
+        for output in outputs:
+            output.seek(0)
+        printed = [output.read() for output in outputs]
+        assert codes == [0] * len(codes), (codes, printed)
+        return printed
+
+
+@pytest.fixture(scope="session")
+def processes():
+    """The functions above: tests cannot import this file."""
+    return types.SimpleNamespace(started_servers=started_servers, run_together=run_together)

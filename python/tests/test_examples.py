@@ -1,0 +1,295 @@
+"""The programs of `examples/`, run as users run them: alone, with servers, and with saved models.
+
+All programs deal samples out to trainers one by one, so that one process with batches of twice the
+size sees what two trainers see together.
+"""
+
+import dataclasses
+import gzip
+import math
+import os
+import pathlib
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from paddle.v2.parameters import Parameters
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
+PADDLE = os.path.join(os.path.dirname(sys.executable), "paddle")
+NUMBER = r"([-+.\de]+)"
+FLUID_SERVER = {"TRAINING_ROLE": "PSERVER", "PADDLE_PORT": "0", "PADDLE_TRAINERS_NUM": "2"}
+
+
+@dataclasses.dataclass
+class Example:
+    """A program, its data, and what it must reach."""
+
+    program: str
+    prepare: str
+    arguments: str
+    batch_size: int
+    model: str
+    figure: str
+    limit: float
+    tolerance: float
+
+    def reached(self, printed):
+        """The figure of the last test that the program printed."""
+        return float(re.findall(self.figure, printed)[-1])
+
+    def check_learnt(self, printed):
+        figure = self.reached(printed)
+        # Of costs and errors less is better, of the area under a curve more.
+        is_good = figure > self.limit if "auc" in self.figure else figure < self.limit
+        assert is_good, (figure, printed)
+
+
+CASES = {
+    "fit_a_line": Example(
+        program="fit_a_line/train.py",
+        prepare="fit_a_line/generate.py --output {data}/housing.data",
+        arguments="--preset test --data {data}/housing.data --output {output}",
+        batch_size=8,
+        model="fit-a-line_pass_00019.tar.gz",
+        figure=rf"Test \d+, Cost {NUMBER}",
+        limit=8.0,
+        tolerance=1e-4,
+    ),
+    "word2vec": Example(
+        program="word2vec/train.py",
+        prepare="word2vec/prepare.py --generate --split_count 2 --output {data}",
+        arguments="--preset test --drop_rate 0 --dict {data}/word_dict.pickle "
+        "--train_file {data}/train_data_dir/train.txt "
+        "--test_file {data}/test_data_dir/test.txt --output {output}",
+        batch_size=32,
+        model="word2vec_pass_00002.tar.gz",
+        figure=rf"Test .*classification_error_evaluator': {NUMBER}",
+        limit=0.4,
+        tolerance=1e-3,
+    ),
+    "ctr": Example(
+        program="ctr/train.py",
+        prepare="ctr/generate.py criteo --output {data}",
+        arguments="--preset test --train_data_path {data}/train.txt "
+        "--test_data_path {data}/valid.txt --model_output_dir {output}",
+        batch_size=100,
+        model="pass-1.tar.gz",
+        figure=rf"TEST --> .*auc: {NUMBER}",
+        limit=0.75,
+        tolerance=1e-3,
+    ),
+    "wide_deep": Example(
+        program="ctr/wide_deep.py",
+        prepare="ctr/generate.py avazu --output {data}",
+        arguments="--preset test --model_type 0 --data_meta_file {data}/data.meta.txt "
+        "--train_data_path {data}/train.txt --test_data_path {data}/test.txt "
+        "--model_output_prefix {output}/model",
+        batch_size=100,
+        model="model-pass-4.tar.gz",
+        figure=rf"Test .*'auc': {NUMBER}",
+        limit=0.75,
+        tolerance=1e-3,
+    ),
+}
+
+every_example = pytest.mark.parametrize("name", CASES)
+
+
+class Workshop:
+    """Runs examples: data is made once, and a run that several tests look at is done once."""
+
+    def __init__(self, folder, processes):
+        self.folder = folder
+        self.processes = processes
+        self._alone = {}
+        self._together = {}
+
+    def data(self, name):
+        """The folder of an example's data."""
+        folder = self.folder / name / "data"
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            self.run(CASES[name].prepare.format(data=folder))
+        return folder
+
+    def run(self, command):
+        """What one program prints."""
+        return self.processes.run_together([words(command)], [{}])[0]
+
+    def alone(self, name):
+        """Training in one process with the batches of two; what it printed, and its model."""
+        if name not in self._alone:
+            size = 2 * CASES[name].batch_size
+            command, output = self.command(name, "alone", f"--batch_size {size}")
+            self._alone[name] = self.run(command), output / CASES[name].model
+        return self._alone[name]
+
+    def together(self, name):
+        """Training in sync with two servers and two trainers; the same."""
+        if name not in self._together:
+            self._together[name] = self.train(name, "together")
+        return self._together[name]
+
+    def train(self, name, run, more=""):
+        """Training with two servers and two trainers: what trainer 0 printed, and its model."""
+        command, output = self.command(name, run, more)
+        serve = [PADDLE, "pserver", "--port=0", "--num_gradient_servers=2"]
+        start = self.processes.started_servers
+        if name == "ctr":
+            command += " --is_local 0 --cloud_train 1"
+            with start(2, words(command), FLUID_SERVER) as servers:
+                printed = self.run_trainers(command, servers, fluid_trainer)
+        else:
+            with start(2, serve) as servers:
+                printed = self.run_trainers(command, servers, v2_trainer)
+        return printed[0], output / CASES[name].model
+
+    def command(self, name, run, more):
+        output = self.folder / name / run
+        output.mkdir(parents=True)
+        arguments = CASES[name].arguments.format(data=self.data(name), output=output)
+        return f"{CASES[name].program} {arguments} {more}", output
+
+    def run_trainers(self, command, servers, environment):
+        addresses = ",".join(server.address for server in servers)
+        environments = [environment(addresses, rank) for rank in range(2)]
+        printed = self.processes.run_together([words(command)] * 2, environments)
+        for server in servers:
+            code, logged = server.end()
+            assert code == 0, logged
+        return printed
+
+
+def words(command):
+    program, *arguments = command.split()
+    return [sys.executable, str(EXAMPLES / program), *arguments]
+
+
+def v2_trainer(addresses, rank):
+    return {
+        "PADDLE_CLUSTER_TRAIN": "1",
+        "PADDLE_INIT_PSERVERS": addresses,
+        "PADDLE_INIT_NUM_GRADIENT_SERVERS": "2",
+        "PADDLE_INIT_TRAINER_ID": str(rank),
+        "PADDLE_INIT_PORTS_NUM": "1",
+        "PADDLE_INIT_PORTS_NUM_FOR_SPARSE": "1",
+    }
+
+
+def fluid_trainer(addresses, rank):
+    return {
+        "TRAINING_ROLE": "TRAINER",
+        "PADDLE_TRAINERS_NUM": "2",
+        "PADDLE_PSERVERS_IP_PORT_LIST": addresses,
+        "PADDLE_TRAINER_ID": str(rank),
+        "CPU_NUM": "1",
+        "FLAGS_rpc_deadline": "60000",
+    }
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory, processes):
+    return Workshop(tmp_path_factory.mktemp("examples"), processes)
+
+
+def load(path):
+    """The values of a saved model, by name."""
+    with gzip.open(path) as file:
+        parameters = Parameters.from_tar(file)
+    return {name: parameters.get(name) for name in parameters.names()}
+
+
+def check_same(model, expect, tolerance):
+    assert model.keys() == expect.keys()
+    for name, values in expect.items():
+        np.testing.assert_allclose(
+            model[name], values, rtol=tolerance, atol=tolerance, err_msg=name
+        )
+
+
+@every_example
+def test_it_learns_in_one_process(workshop, name):
+    printed, _ = workshop.alone(name)
+    CASES[name].check_learnt(printed)
+
+
+@every_example
+def test_two_trainers_in_sync_get_the_model_of_one_process(workshop, name):
+    printed, model = workshop.together(name)
+    CASES[name].check_learnt(printed)
+    check_same(load(model), load(workshop.alone(name)[1]), CASES[name].tolerance)
+
+
+@every_example
+def test_it_learns_in_async_mode(workshop, name):
+    printed, _ = workshop.train(name, "async", "--async_mode")
+    CASES[name].check_learnt(printed)
+
+
+@pytest.mark.parametrize("name", ["fit_a_line", "ctr"])
+def test_trainers_with_servers_go_on_with_the_model_of_one_process(workshop, name):
+    _, model = workshop.alone(name)
+    more = f"--init_model {model} --num_passes 1 --learning_rate 0"
+    _, unchanged = workshop.train(name, "continued", more)
+    unchanged = next(unchanged.parent.glob("*pass*0.tar.gz"))
+    check_same(load(unchanged), load(model), tolerance=0)
+
+
+def test_prices_are_predicted_with_the_model_of_a_job(workshop):
+    printed, model = workshop.together("fit_a_line")
+    data = workshop.data("fit_a_line") / "housing.data"
+    guesses = workshop.run(f"fit_a_line/infer.py --model {model} --data {data}")
+    pairs = np.array(re.findall(rf"predicted {NUMBER}, real {NUMBER}", guesses), float)
+    cost = np.mean((pairs[:, 0] - pairs[:, 1]) ** 2)
+    assert cost == pytest.approx(CASES["fit_a_line"].reached(printed), rel=1e-3)
+
+
+def test_clicks_are_predicted_with_the_model_of_a_job(workshop):
+    printed, model = workshop.together("ctr")
+    data = workshop.data("ctr") / "valid.txt"
+    guesses = workshop.run(
+        f"ctr/infer.py --model {model} --data_path {data} --sparse_feature_dim 10007"
+    )
+    chances = np.array(guesses.split(), float)
+    clicks = np.array([line.startswith("1") for line in data.read_text().splitlines()])
+    loss = -np.mean(np.log(np.where(clicks, chances, 1 - chances)))
+    tested = float(re.findall(rf"TEST --> pass: \d+ loss: {NUMBER}", printed)[-1])
+    assert loss == pytest.approx(tested, rel=1e-3)
+
+
+def test_the_word_that_follows_is_predicted_with_the_model_of_a_job(workshop):
+    _, model = workshop.together("word2vec")
+    dictionary = workshop.data("word2vec") / "word_dict.pickle"
+    # What follows `word1` in the made-up text, four times.
+    follows = follow_words("word1", 4)
+    printed = workshop.run(
+        f"word2vec/infer.py --model {model} --dict {dictionary} --drop_rate 0 "
+        + " ".join(follows[:4])
+    )
+    best, chance = printed.splitlines()[0].split()
+    assert best == follows[4] and math.isclose(float(chance), 0.8, abs_tol=0.15), printed
+
+
+def follow_words(word, count):
+    """A word and those that the made-up text lets follow."""
+    sys.path.insert(0, str(EXAMPLES / "word2vec"))
+    try:
+        import generate
+    finally:
+        sys.path.pop(0)
+    following = generate.rule(seed=1)
+    words = [word]
+    for _ in range(count):
+        words.append(following[words[-1]])
+    return words
+
+
+def test_a_server_that_is_told_to_stop_ends_well(workshop, processes):
+    command = words("ctr/train.py --is_local 0 --cloud_train 1")
+    with processes.started_servers(1, command, FLUID_SERVER) as servers:
+        servers[0].process.terminate()
+        code, logged = servers[0].end()
+        assert code == 0, logged
