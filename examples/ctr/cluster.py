@@ -1,4 +1,4 @@
-"""Who this process is and where the servers are: from arguments, or from a cluster's environment."""
+"""Who this process is and where the servers are, by its arguments or a cluster's environment."""
 
 import dataclasses
 import os

@@ -207,6 +207,12 @@ fn push_list(lists: &mut Lists, value: &Bound<'_, PyAny>, size: usize) -> Fed<()
     let has_values = lists.values.is_some();
     let expected = if has_values { "a list of (id, number) pairs" } else { "a list of ids" };
     let wrong = |got: String| Mismatch { expected: expected.to_owned(), got };
+    if let (false, Ok(array)) = (has_values, value.cast::<PyArrayDyn<i64>>()) {
+        for id in array.readonly().as_array().iter() {
+            lists.ids.push(check_id(i128::from(*id), size)?);
+        }
+        return refuse_no_id(lists, wrong);
+    }
     let items = value.try_iter().ok().filter(|_| !value.is_instance_of::<PyString>());
     let items = items.ok_or_else(|| wrong(describe(value)))?;
     for item in items {
@@ -220,11 +226,16 @@ fn push_list(lists: &mut Lists, value: &Bound<'_, PyAny>, size: usize) -> Fed<()
             lists.ids.push(check_id(integer(&item)?, size)?);
         }
     }
-    // A list has no place for "no id".
-    match lists.ids.last() {
-        Some(&NO_ID) => Err(wrong("the id -1".to_owned())),
-        _ => Ok(()),
+    refuse_no_id(lists, wrong)
+}
+
+/// A list of ids has no place for "no id".
+fn refuse_no_id(lists: &Lists, wrong: impl Fn(String) -> Mismatch) -> Fed<()> {
+    let first = lists.offsets.last().copied().unwrap_or(0);
+    if lists.ids[first..].contains(&NO_ID) {
+        return Err(wrong("the id -1".to_owned()));
     }
+    Ok(())
 }
 
 fn number(value: &Bound<'_, PyAny>) -> Fed<f32> {

@@ -2,6 +2,7 @@
 //! What a Python programmer sees is documented in the Python packages that re-export these.
 
 mod description;
+mod environment;
 mod error;
 mod feed;
 mod network;
@@ -14,11 +15,18 @@ mod trainer;
 
 use pyo3::prelude::*;
 
+/// The tensors of a step are large and live shortly; the system's allocator would give their pages
+/// back to the kernel and fetch them again, step by step.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Native parts of the packages `paddle` and `recordio`; import those instead.
 #[pymodule]
 mod _native {
     #[pymodule_export]
     use super::description::{check_evaluator, check_optimizer, check_settings, plan_layer};
+    #[pymodule_export]
+    use super::environment::read_environment;
     #[pymodule_export]
     use super::network::{Batch, Network};
     #[pymodule_export]

@@ -50,6 +50,7 @@ impl Prepared {
                     Some(Value::Sparse(lists)) => &lists.ids,
                     Some(Value::Dense(_)) | None => &[],
                 };
+                rows.places.reserve(ids.len());
                 let found: Arc<[u32]> = ids.iter().map(|id| rows.find(*id)).collect();
                 lookups[place].resize(slot + 1, None);
                 lookups[place][slot] = Some(found);

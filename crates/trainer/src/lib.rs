@@ -1,8 +1,9 @@
 //! Training: the network of `engine` joined with its parameters, wherever they live.
 //!
-//! Reading order: what a parameter is (`description`) and how it is changed (`recipe`), the values of a model in this process or on
-//! servers (`parameters`), who changes them (`updater`), one step and one answer (`step`,
-//! `inference`), and models as files (`model_file`). It neither prints nor reads the environment.
+//! Reading order: what a parameter is (`description`) and how it is changed (`recipe`), the values
+//! of a model in this process or on servers (`parameters`), who changes them (`updater`), one step
+//! and one answer (`step`, `inference`), and models as files (`model_file`). It neither prints nor
+//! reads the environment.
 
 pub mod description;
 pub mod parameters;

@@ -87,8 +87,7 @@ impl Trainer {
     ) -> Result<Trainer> {
         let matching = Matching::for_training(&network, &parameters)?;
         let recipe = recipe.into();
-        let updater =
-            Remote::new(Arc::clone(&parameters), recipe.clone(), &matching.trained(), config)?;
+        let updater = Remote::new(Arc::clone(&parameters), &recipe, &matching.trained(), config)?;
         Trainer::new(network, parameters, (matching, recipe), Box::new(updater))
     }
 

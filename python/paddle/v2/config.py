@@ -1,6 +1,6 @@
 """`paddle.init`: what a process is told about itself, by its arguments or by the environment.
 
-Arguments win over `PADDLE_INIT_<NAME>`; `docs/environment.md` lists all variables. Nothing starts
+Arguments win over the environment, of which `docs/environment.md` lists all variables. Nothing starts
 here: threads start when a network first runs, connections when training begins.
 """
 
@@ -75,13 +75,6 @@ class Settings:
                 _native.check_mode(self.mode)
 
 
-# Variables whose names do not begin with PADDLE_INIT_.
-OTHER_VARIABLES = {
-    "mode": "PADDLE_MODE",
-    "job_token": "PADDLE_JOB_TOKEN",
-    "log_dir": "PADDLE_LOG_DIR",
-}
-
 _current: Settings | None = None
 
 
@@ -105,12 +98,12 @@ def current() -> Settings:
 def read(arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
     """Arguments over environment over defaults, all checked."""
     fields = {field.name: field for field in dataclasses.fields(Settings)}
-    values: dict[str, Any] = {}
+    with mistake.reported_here():
+        values: dict[str, Any] = _native.read_environment(dict(environment))
     for name, field in fields.items():
-        variable = OTHER_VARIABLES.get(name, f"PADDLE_INIT_{name.upper()}")
-        text = environment.get(variable, "")
-        if text != "":
-            values[name] = _convert(f"the environment variable {variable}", field.type, text)
+        variable = f"PADDLE_INIT_{name.upper()}"
+        if name not in values and environment.get(variable, "") != "":
+            values[name] = _convert(variable, field.type, environment[variable])
     for name, value in arguments.items():
         if name in IGNORED:
             continue

@@ -25,12 +25,13 @@ class Feeder:
 def build_network(topology: Topology) -> _native.Network:
     """The network of a topology, to be run as `paddle.init` said."""
     settings = config.current()
-    return _native.Network(
-        topology.to_json(),
-        threads=settings.trainer_count,
-        use_gpu=settings.use_gpu,
-        seed=settings.seed,
-    )
+    with mistake.reported_here():
+        return _native.Network(
+            topology.to_json(),
+            threads=settings.trainer_count,
+            use_gpu=settings.use_gpu,
+            seed=settings.seed,
+        )
 
 
 def _places(layers: list[str], feeding: Any) -> list[int]:

@@ -38,7 +38,8 @@ class Inference:
             raise mistake.invalid("give either output_layer or fileobj")
         topology = Topology(output_layer) if fileobj is None else Topology.load(fileobj)
         self._network = build_network(topology)
-        self._inference = _native.Inference(self._network, parameters.native)
+        with mistake.reported_here():
+            self._inference = _native.Inference(self._network, parameters.native)
 
     def infer(self, input: Any, feeding: Any = None, field: Any = "value") -> Any:
         """The outputs for the samples of `input`, in one array; of several outputs, a list.

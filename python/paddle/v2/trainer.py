@@ -211,8 +211,8 @@ class _Show:
 def _check_reader(reader: Any) -> None:
     if not callable(reader):
         raise mistake.wrong_type(
-            "reader must be a function that returns batches, such as "
-            f"paddle.batch(reader, batch_size), but is {mistake.kind_of(reader)}"
+            "reader must be a function that returns batches, such as paddle.batch(reader, "
+            f"batch_size), but is a {type(reader).__name__}; give the function, do not call it"
         )
 
 

@@ -66,7 +66,7 @@ impl Remote {
     /// As [`Blocking::connect`].
     pub fn new(
         parameters: Arc<Parameters>,
-        recipe: Recipe,
+        recipe: &Recipe,
         trained: &[usize],
         config: RemoteConfig,
     ) -> Result<Remote> {

@@ -106,7 +106,8 @@ fn mistakes_are_named_before_anything_changes() {
         check(parameters.scan("w2", View::Present, &mut |_, _| Ok(())), "only sparse");
         assert!(rows(parameters).is_empty());
     });
-    let twice = [net::descriptions(None, Settings::default()); 2].concat();
+    let descriptions = net::descriptions(None, Settings::default());
+    let twice = [descriptions.clone(), descriptions].concat();
     let error = Parameters::new(twice, 1).err().unwrap();
     assert!(error.message().contains("same name"), "{error}");
 }
