@@ -9,7 +9,7 @@ COMMANDS := paddle
 WHEEL_SCRIPTS := python/paddlecloud.data/scripts
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build wheel lint fmt fuzz bench clean
+.PHONY: help demo test test-gpu build wheel lint fmt fuzz bench clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -21,6 +21,9 @@ test: lint build ## Run everything: format, lints, Rust tests, Python tests, the
 	@bash scripts/stage.sh "cargo test" cargo test $(CARGO_FLAGS) --workspace
 	@bash scripts/stage.sh "fuzz smoke run" bash scripts/fuzz.sh 10
 	@bash scripts/stage.sh "pytest" $(VENV)/bin/pytest -c python/pyproject.toml python/tests
+
+test-gpu: ## Run the layer tests on a GPU through Vulkan; Mesa's software driver stands in for one
+	bash scripts/test_gpu.sh
 
 build: $(VENV)/installed ## Build the commands and a virtual environment with the wheel installed
 
@@ -44,6 +47,7 @@ fuzz: ## Fuzz the RecordIO reader for five minutes
 bench: build ## Run the benchmarks and print their tables
 	bash bench/recordio/run.sh
 	bash bench/pserver/run.sh
+	bash bench/engine/run.sh
 
 clean: ## Remove everything that was built
 	rm -rf target dist $(VENV) python/paddlecloud.data crates/recordio/fuzz/target

@@ -44,5 +44,5 @@ assert records == [(number, number * 0.5) for number in range(10_000)]
 print(f"{len(records)} records read, the last one {records[-1]}")
 PYTHON
 
-say "python: two trainers and two parameter servers, in sync"
-"$bin/python" scripts/demo_training.py
+say "examples/fit_a_line with two parameter servers and two trainers, in sync"
+"$bin/python" scripts/demo_training.py "$folder"

@@ -1,10 +1,7 @@
-"""The distributed part of the demonstration: two parameter servers and two trainers, real processes.
+"""The distributed part of the demonstration: `examples/fit_a_line`, unchanged, with two parameter
+servers and two trainers, all real processes.
 
-    demo_training.py            starts everything and shows the result
-    demo_training.py RANK LIST  is one trainer, used by the first form
-
-The trainers fit `y = x·w + b[word]` to data that they make: a dense weight, and a sparse table of
-which each batch touches a few rows.
+    demo_training.py FOLDER    FOLDER is for data and models
 """
 
 import json
@@ -12,66 +9,41 @@ import os
 import subprocess
 import sys
 
-import numpy as np
-
 TRAINERS = 2
 SERVERS = 2
-WORDS = 1000
-STEPS = 300
-MODEL = {
-    "seed": 1,
-    "optimizer": {"rule": {"name": "adagrad"}, "learning_rate": 1.0},
-    "parameters": [
-        {"name": "w", "shape": {"dense": {"elements": 8}}},
-        {"name": "b", "shape": {"sparse": {"width": 1}}},
-    ],
-}
+EXAMPLE = os.path.join(os.path.dirname(__file__), "..", "examples", "fit_a_line")
 
 
-def train(rank, pservers):
-    """One trainer: pull, compute, push."""
-    from paddle._native import ParameterClient
-
-    client = ParameterClient(json.dumps(MODEL), pservers, rank=rank, trainers=TRAINERS)
-    if rank == 0:
-        client.begin()
-    truth = np.arange(1, 9, dtype=np.float32)
-    draw = np.random.default_rng(rank)
-    w = np.zeros(8, np.float32)
-    for step in range(STEPS):
-        x = draw.normal(size=(64, 8)).astype(np.float32)
-        words = np.sort(draw.choice(WORDS, 64, replace=False)).astype(np.uint64)
-        y = x @ truth + words / WORDS
-        b = np.zeros((64, 1), np.float32)
-        client.pull(dense=[(0, w)], rows=[(1, words, b)])
-        error = (x @ w + b[:, 0] - y).astype(np.float32)
-        client.push(dense=[(0, x.T @ error)], rows=[(1, words, error[:, None])], samples=64)
-        if rank == 0 and step % 60 == 0:
-            print(f"  step {step:3d}  mean squared error {float((error**2).mean()):9.4f}", flush=True)
-    client.finish_pass()
-    client.synchronize()
-    if rank == 0:
-        client.pull(dense=[(0, w)])
-        shards = json.loads(client.statistics())
-        print(f"  w = {np.round(w, 2)} (truth: {truth})")
-        print(f"  {sum(shard['rows'] for shard in shards)} rows of b on {len(shards)} shards")
-        assert np.abs(w - truth).max() < 0.1, "the demonstration did not learn"
-    client.synchronize()
-    client.goodbye()
+def example(program, folder):
+    """A command of the example that finds data and models in `folder`."""
+    data = os.path.join(folder, "housing.data")
+    command = [sys.executable, os.path.join(EXAMPLE, program)]
+    return command + (["--output", data] if program == "generate.py" else ["--data", data])
 
 
-def main():
+def main(folder):
     """Starts servers, waits until they are ready, starts trainers, waits for all."""
+    subprocess.run(example("generate.py", folder), check=True)
     paddle = os.path.join(os.path.dirname(sys.executable), "paddle")
-    command = [paddle, "pserver", "--port=0", f"--num_gradient_servers={TRAINERS}"]
+    serve = [paddle, "pserver", "--port=0", f"--num_gradient_servers={TRAINERS}"]
     quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-    servers = [subprocess.Popen(command, **quiet) for _ in range(SERVERS)]
+    servers = [subprocess.Popen(serve, **quiet) for _ in range(SERVERS)]
     try:
         ready = [json.loads(server.stdout.readline()) for server in servers]
         pservers = ",".join(f"127.0.0.1:{line['port']}" for line in ready)
         print(f"  {SERVERS} servers ready at {pservers}", flush=True)
+        train = example("train.py", folder) + ["--preset", "test", "--output", folder]
+        told = {
+            "PADDLE_CLUSTER_TRAIN": "1",
+            "PADDLE_INIT_PSERVERS": pservers,
+            "PADDLE_INIT_NUM_GRADIENT_SERVERS": str(TRAINERS),
+        }
         trainers = [
-            subprocess.Popen([sys.executable, __file__, str(rank), pservers])
+            subprocess.Popen(
+                train,
+                env=os.environ | told | {"PADDLE_INIT_TRAINER_ID": str(rank)},
+                stdout=None if rank == 0 else subprocess.DEVNULL,
+            )
             for rank in range(TRAINERS)
         ]
         codes = [trainer.wait() for trainer in trainers] + [server.wait() for server in servers]
@@ -81,10 +53,16 @@ def main():
     finally:
         for server in servers:
             server.kill()
+    infer = example("infer.py", folder) + ["--model", newest(folder)]
+    answers = subprocess.run(infer, check=True, capture_output=True, text=True).stdout
+    print("".join(f"  {line}\n" for line in answers.splitlines()[:5]), end="")
+
+
+def newest(folder):
+    """The model of the last pass."""
+    models = [name for name in os.listdir(folder) if name.endswith(".tar.gz")]
+    return os.path.join(folder, max(models))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        train(int(sys.argv[1]), sys.argv[2])
-    else:
-        main()
+    main(sys.argv[1])

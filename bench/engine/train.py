@@ -19,7 +19,7 @@ ENTRIES = 39
 
 
 class Model:
-    """What is trained: its name, steps in a round, and data made the same way for both."""
+    """What is trained: how it is called, and steps in a round."""
 
     def __init__(self, title, steps):
         self.title = title
@@ -64,7 +64,6 @@ def ours(name, threads):
         wide = layer.data(name="x", type=paddle.data_type.sparse_binary_vector(WIDE))
         table = paddle.attr.ParamAttr(name="table", sparse_update=True)
         hidden = layer.fc(input=wide, size=16, act=act.Relu(), param_attr=table)
-        values = [list(map(int, row)) for row in values]
         optimizer = paddle.optimizer.Momentum(momentum=0, learning_rate=1e-6)
     output = layer.fc(input=hidden, size=1, act=act.Sigmoid())
     cost = layer.multi_binary_label_cross_entropy_cost(input=output, label=label)
@@ -86,7 +85,6 @@ def torchs(name, threads):
     torch.manual_seed(1)
     if name == "mlp":
         values, labels = mlp_data(numpy)
-        values = torch.from_numpy(values)
         sizes = [429, 400, 400, 400]
         layers = []
         for size, after in zip(sizes, sizes[1:], strict=False):
@@ -94,18 +92,18 @@ def torchs(name, threads):
         model = torch.nn.Sequential(*layers, torch.nn.Linear(400, 1))
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-6, momentum=0.9)
     else:
-        ids, labels = wide_data(numpy)
-        values = torch.from_numpy(ids)
+        values, labels = wide_data(numpy)
         table = torch.nn.EmbeddingBag(WIDE, 16, mode="sum", sparse=True)
         model = torch.nn.Sequential(table, torch.nn.ReLU(), torch.nn.Linear(16, 1))
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
-    labels = torch.from_numpy(labels)
     cost = torch.nn.BCEWithLogitsLoss(reduction="sum")
+    batch = list(zip(values, labels, strict=True))
 
     def steps(count):
         for _ in range(count):
+            rows, clicks = (torch.from_numpy(numpy.stack(each)) for each in zip(*batch, strict=True))
             optimizer.zero_grad()
-            loss = cost(model(values), labels)
+            loss = cost(model(rows), clicks)
             loss.backward()
             optimizer.step()
             loss.item()

@@ -25,8 +25,7 @@ pub(crate) fn read_environment(
     arguments.set_item("ports_num", told.ports.dense)?;
     arguments.set_item("ports_num_for_sparse", told.ports.sparse)?;
     if !told.pserver_endpoints.is_empty() {
-        let servers: Vec<String> =
-            told.pserver_endpoints.iter().map(ToString::to_string).collect();
+        let servers: Vec<String> = told.pserver_endpoints.iter().map(ToString::to_string).collect();
         arguments.set_item("pservers", servers.join(","))?;
     }
     if told.mode != silent.mode {

@@ -41,11 +41,7 @@ fn feed_column(samples: &[Bound<'_, PyAny>], column: &Column) -> Result<Input> {
     let mut offsets = vec![0];
     for (number, sample) in samples.iter().enumerate() {
         let fed = pick(sample, column).and_then(|value| {
-            if is_sequence {
-                collected.push_sequence(&value)
-            } else {
-                collected.push(&value)
-            }
+            if is_sequence { collected.push_sequence(&value) } else { collected.push(&value) }
         });
         fed.map_err(|mismatch| mismatch.to_error(column, number))?;
         if is_sequence {
@@ -241,10 +237,10 @@ fn refuse_no_id(lists: &Lists, wrong: impl Fn(String) -> Mismatch) -> Fed<()> {
 fn number(value: &Bound<'_, PyAny>) -> Fed<f32> {
     match value.cast::<PyFloat>() {
         Ok(float) => Ok(float.value() as f32),
-        Err(_) => value.extract::<f64>().map(|number| number as f32).map_err(|_| Mismatch {
-            expected: "a number".to_owned(),
-            got: describe(value),
-        }),
+        Err(_) => value
+            .extract::<f64>()
+            .map(|number| number as f32)
+            .map_err(|_| Mismatch { expected: "a number".to_owned(), got: describe(value) }),
     }
 }
 

@@ -1,4 +1,5 @@
 //! `paddle._native.Parameters`: the values of a model as numpy arrays and as files.
+#![expect(clippy::needless_pass_by_value, reason = "Python hands over owned values")]
 
 use crate::description::parse;
 use crate::error::raise;
@@ -50,12 +51,7 @@ impl Parameters {
     }
 
     /// Sets a whole parameter; any shape with as many elements.
-    fn set(
-        &self,
-        py: Python<'_>,
-        name: &str,
-        values: PyReadonlyArrayDyn<'_, f32>,
-    ) -> PyResult<()> {
+    fn set(&self, py: Python<'_>, name: &str, values: PyReadonlyArrayDyn<'_, f32>) -> PyResult<()> {
         let dims = self.dims(name)?;
         let shape = values.shape();
         let fits = values.len() == dims[0] * dims[1] && (shape.len() < 2 || shape.ends_with(&dims));

@@ -44,19 +44,18 @@ impl Servers {
         let addresses = parse_endpoints(&self.pservers)?;
         let mut config = RemoteConfig::new(self.rank, self.trainers, addresses);
         let client = &mut config.client;
-        client.ports = Ports {
-            first: self.port,
-            dense: self.ports_num,
-            sparse: self.ports_num_for_sparse,
-        };
+        client.ports =
+            Ports { first: self.port, dense: self.ports_num, sparse: self.ports_num_for_sparse };
         client.token = self.token.clone().map(Secret::new);
         if let Some(authorities) = &self.tls_ca {
             let tls = tls::ClientConfig::new(authorities.as_bytes(), &self.tls_name, None)?;
             client.tls = Some(tls);
         }
-        client.retry.deadline = Duration::try_from_secs_f64(self.timeout_seconds).map_err(|_| {
-            Error::invalid("not a number of seconds").with("timeout_seconds", self.timeout_seconds)
-        })?;
+        client.retry.deadline =
+            Duration::try_from_secs_f64(self.timeout_seconds).map_err(|_| {
+                Error::invalid("not a number of seconds")
+                    .with("timeout_seconds", self.timeout_seconds)
+            })?;
         client.lag_ratio_max = self.lag_ratio_max;
         let interrupt: Interrupt = Box::new(|| {
             Python::attach(|py| py.check_signals())
