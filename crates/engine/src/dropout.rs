@@ -34,7 +34,7 @@ pub(crate) fn drop_out(x: Tensor<2>, rate: f32, chance: Chance) -> Tensor<2> {
 }
 
 /// The finalizer of splitmix64.
-fn mix(word: u64) -> u64 {
+pub(crate) fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)

@@ -6,11 +6,10 @@
 
 use crate::argument::{Argument, Value};
 use crate::batch::NO_ID;
+use crate::dropout::mix;
 use crate::topology::{Checked, Topology};
 use burn::tensor::Device;
 use contract::{Error, Kind, Result};
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 /// The row of [`NO_ID`].
@@ -50,7 +49,7 @@ impl Prepared {
                     Some(Value::Sparse(lists)) => &lists.ids,
                     Some(Value::Dense(_)) | None => &[],
                 };
-                rows.places.reserve(ids.len());
+                rows.reserve(ids.len());
                 let found: Arc<[u32]> = ids.iter().map(|id| rows.find(*id)).collect();
                 lookups[place].resize(slot + 1, None);
                 lookups[place][slot] = Some(found);
@@ -95,46 +94,50 @@ impl Prepared {
     }
 }
 
-/// Keys in the order in which they were first seen.
+/// Keys in the order in which they were first seen, found by a table of places that is never more
+/// than half full. A batch asks for tens of thousands, so this is a good part of a sparse step.
 #[derive(Default)]
 struct Rows {
     keys: Vec<u64>,
-    places: HashMap<u64, u32, BuildHasherDefault<KeyHasher>>,
+    /// A place in `keys`, plus one; 0 is empty. As many as a power of two.
+    slots: Vec<u32>,
 }
 
 impl Rows {
+    /// Makes room for `more` keys.
+    fn reserve(&mut self, more: usize) {
+        let needed = (self.keys.len() + more).max(1) * 2;
+        if needed <= self.slots.len() {
+            return;
+        }
+        self.slots.clear();
+        self.slots.resize(needed.next_power_of_two(), 0);
+        for place in 0..self.keys.len() {
+            let slot = self.slot(self.keys[place]);
+            self.slots[slot] = place as u32 + 1;
+        }
+    }
+
+    /// The place of a key, for which there must be room.
     fn find(&mut self, key: u64) -> u32 {
         if key == NO_ID {
             return NO_ROW;
         }
-        let next = self.keys.len() as u32;
-        let place = *self.places.entry(key).or_insert(next);
-        if place == next {
+        let slot = self.slot(key);
+        if self.slots[slot] == 0 {
             self.keys.push(key);
+            self.slots[slot] = self.keys.len() as u32;
         }
-        place
-    }
-}
-
-/// Spreads keys that are often small numbers: the finalizer of splitmix64.
-#[derive(Default)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
+        self.slots[slot] - 1
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(self.0.wrapping_mul(0x0100_0000_01b3) ^ u64::from(*byte));
+    /// The slot where a key is, or where it would be.
+    fn slot(&self, key: u64) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut slot = mix(key) as usize & mask;
+        while self.slots[slot] != 0 && self.keys[self.slots[slot] as usize - 1] != key {
+            slot = (slot + 1) & mask;
         }
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        let mut bits = key;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        self.0 = bits ^ (bits >> 31);
+        slot
     }
 }

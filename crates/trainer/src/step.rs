@@ -256,8 +256,10 @@ impl Trainer {
             let Some(gradient) = gradient else { continue };
             let description = &self.parameters.descriptions()[self.matching.place(at)];
             let is_clipped = self.recipe.own(description).settings.clip.is_some();
-            let is_bad = |number: &f32| number.is_nan() || (!is_clipped && number.is_infinite());
-            if gradient.iter().any(is_bad) {
+            // The largest magnitude, as bits: unlike a search it is computed many at a time.
+            let largest = |most: u32, number: &f32| most.max(number.to_bits() & MAGNITUDE);
+            let largest = f32::from_bits(gradient.iter().fold(0, largest));
+            if largest.is_nan() || (!is_clipped && largest.is_infinite()) {
                 return Err(Error::invalid(format!(
                     "the gradient of a parameter is not a number although the cost is; {ADVICE}"
                 ))
@@ -267,6 +269,9 @@ impl Trainer {
         Ok(())
     }
 }
+
+/// The bits of an f32 without its sign; of these a NaN has more than any number.
+const MAGNITUDE: u32 = 0x7fff_ffff;
 
 const ADVICE: &str = "try a smaller learning rate or a gradient_clipping_threshold, or look at the \
                       data of this batch; the parameters are as before it";

@@ -66,7 +66,8 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             job.table(entry.parameter)?.check(payload, entry, true)?;
         }
         for entry in &payload.entries {
-            job.table_mut(entry.parameter)?.set(payload, entry)?;
+            let now = job.now;
+            job.table_mut(entry.parameter)?.set(&now, payload, entry)?;
         }
         Ok(self.acknowledgement(0))
     }

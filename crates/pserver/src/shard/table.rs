@@ -156,7 +156,7 @@ impl<B: Deref<Target = [u8]>> Table<B> {
     }
 
     /// Takes values as they are; what the optimizer keeps beside them starts anew.
-    pub(super) fn set(&mut self, payload: &Payload<B>, entry: &Entry) -> Result<()> {
+    pub(super) fn set(&mut self, now: &Now, payload: &Payload<B>, entry: &Entry) -> Result<()> {
         let (keys, values) = (payload.keys(entry), payload.values(entry));
         match &mut self.values {
             Values::Dense { blocks, .. } => {
@@ -176,9 +176,12 @@ impl<B: Deref<Target = [u8]>> Table<B> {
                 keys,
                 |_, _| {},
                 |place, row| {
-                    row.value.copy_from_slice(&values[place * *width..][..*width]);
                     row.state.fill(0.0);
                     row.counters.fill(0);
+                    // The new row owes nothing for the updates before it.
+                    self.update.catch_up(now, row.value, row.state, row.counters);
+                    row.state.fill(0.0);
+                    row.value.copy_from_slice(&values[place * *width..][..*width]);
                 },
             ),
         }

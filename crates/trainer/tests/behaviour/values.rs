@@ -127,3 +127,22 @@ fn a_row_that_is_set_while_training_owes_nothing_for_the_time_before() {
     parameters.get_rows(TABLE, &[40], &mut row, View::Present).unwrap();
     assert_eq!(row, [1.0; 4]);
 }
+
+#[test]
+fn a_row_that_is_set_in_mid_training_owes_no_decay_from_before() {
+    let check = |mut trainer: Trainer| {
+        for step in 0..5 {
+            trainer.forward_backward(net::batch(step, 0, 4)).unwrap();
+            trainer.update().unwrap();
+        }
+        let mut found = vec![0.0; 4];
+        trainer.parameters().set_rows(TABLE, &[3], &[1.0; 4]).unwrap();
+        trainer.parameters().get_rows(TABLE, &[3], &mut found, View::Present).unwrap();
+        assert_eq!(found, [1.0; 4]);
+    };
+    let decaying = || parameters(Some(WORDS), Settings { l2: 0.5, ..Settings::default() });
+    check(Trainer::local(network(Some(WORDS)), decaying(), optimizer(PLAIN)).unwrap());
+    let servers = Servers::start(1, 1);
+    let config = servers.config(0);
+    check(Trainer::remote(network(Some(WORDS)), decaying(), optimizer(PLAIN), config).unwrap());
+}
