@@ -101,7 +101,8 @@ def torchs(name, threads):
 
     def steps(count):
         for _ in range(count):
-            rows, clicks = (torch.from_numpy(numpy.stack(each)) for each in zip(*batch, strict=True))
+            columns = zip(*batch, strict=True)
+            rows, clicks = (torch.from_numpy(numpy.stack(column)) for column in columns)
             optimizer.zero_grad()
             loss = cost(model(rows), clicks)
             loss.backward()

@@ -9,6 +9,10 @@ class InvalidError(Error, ValueError):
     """The call can never work as asked: fix its arguments."""
 
 
+class WrongTypeError(InvalidError, TypeError):
+    """An argument is missing, unknown or of another type than accepted."""
+
+
 class NotFoundError(Error, FileNotFoundError):
     """The thing named does not exist."""
 
@@ -39,6 +43,10 @@ class DamagedError(Error, OSError):
 
 class UnsupportedError(Error, RuntimeError):
     """Known, and deliberately or not yet supported."""
+
+
+class MissingNameError(UnsupportedError, AttributeError):
+    """A module has no such name, or not yet; an `AttributeError`, so that `hasattr` works."""
 
 
 class UnavailableError(Error, ConnectionError):

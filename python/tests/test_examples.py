@@ -8,7 +8,6 @@ import dataclasses
 import gzip
 import importlib.util
 import math
-import os
 import pathlib
 import re
 import subprocess
@@ -16,12 +15,12 @@ import sys
 import tarfile
 
 import numpy as np
+import processes
 import pytest
 
 from paddle.v2.parameters import Parameters
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
-PADDLE = os.path.join(os.path.dirname(sys.executable), "paddle")
 NUMBER = r"([-+.\de]+)"
 # Sums are added up in another order; after hundreds of updates that is a difference of 1e-5.
 ROUNDING = 1e-4
@@ -101,9 +100,8 @@ every_example = pytest.mark.parametrize("name", CASES)
 class Workshop:
     """Runs examples: data is made once, and a run that several tests look at is done once."""
 
-    def __init__(self, folder, processes):
+    def __init__(self, folder):
         self.folder = folder
-        self.processes = processes
         self._alone = {}
         self._together = {}
 
@@ -117,7 +115,7 @@ class Workshop:
 
     def run(self, command):
         """What one program prints."""
-        return self.processes.run_together([words(command)], [{}])[0]
+        return processes.run_together([words(command)], [{}])[0]
 
     def alone(self, name):
         """Training in one process with the batches of two; what it printed, and its model."""
@@ -136,8 +134,8 @@ class Workshop:
     def train(self, name, run, more=""):
         """Training with two servers and two trainers: what trainer 0 printed, and its model."""
         command, output = self.command(name, run, more)
-        serve = [PADDLE, "pserver", "--port=0", "--num_gradient_servers=2"]
-        start = self.processes.started_servers
+        serve = [processes.PADDLE, "pserver", "--port=0", "--num_gradient_servers=2"]
+        start = processes.started_servers
         if name == "ctr":
             command += " --is_local 0 --cloud_train 1"
             with start(2, words(command), FLUID_SERVER) as servers:
@@ -156,7 +154,7 @@ class Workshop:
     def run_trainers(self, command, servers, environment):
         addresses = ",".join(server.address for server in servers)
         environments = [environment(addresses, rank) for rank in range(2)]
-        printed = self.processes.run_together([words(command)] * 2, environments)
+        printed = processes.run_together([words(command)] * 2, environments)
         for server in servers:
             code, logged = server.end()
             assert code == 0, logged
@@ -191,8 +189,8 @@ def fluid_trainer(addresses, rank):
 
 
 @pytest.fixture(scope="module")
-def workshop(tmp_path_factory, processes):
-    return Workshop(tmp_path_factory.mktemp("examples"), processes)
+def workshop(tmp_path_factory):
+    return Workshop(tmp_path_factory.mktemp("examples"))
 
 
 def load(path):
@@ -310,7 +308,7 @@ def test_a_trainer_without_a_list_of_servers_says_what_to_set():
     assert "set PADDLE_PSERVERS_IP_PORT_LIST" in ended.stderr
 
 
-def test_a_program_that_serves_ends_as_the_server_does(processes):
+def test_a_program_that_serves_ends_as_the_server_does():
     command = words("ctr/train.py --is_local 0 --cloud_train 1")
     with processes.started_servers(1, command, FLUID_SERVER) as servers:
         servers[0].process.terminate()

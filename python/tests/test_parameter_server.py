@@ -1,9 +1,7 @@
 """Parameter servers and trainers as real processes."""
 
 import contextlib
-import importlib.util
 import json
-import os
 import pathlib
 import signal
 import socket
@@ -14,62 +12,19 @@ import urllib.request
 
 import numpy as np
 import pytest
+import trainer_process as trainer
+from processes import DEADLINE_SECONDS, PADDLE, started_servers
 
 from paddle import errors
 
-SCRIPT = pathlib.Path(__file__).with_name("trainer_process.py")
-PADDLE = os.path.join(os.path.dirname(sys.executable), "paddle")
+SCRIPT = pathlib.Path(trainer.__file__)
 SGD = {"name": "momentum", "momentum": 0.0}
-DEADLINE_SECONDS = 60
 
 
-def load_trainer():
-    """The trainer's functions, for computing in this process what the job must give."""
-    spec = importlib.util.spec_from_file_location("trainer_process", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-trainer = load_trainer()
-
-
-class Server:
-    """A `paddle pserver` process that is ready to serve."""
-
-    def __init__(self, *flags, port=0, environment=()):
-        self.process = subprocess.Popen(
-            [PADDLE, "pserver", f"--port={port}", *flags],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **dict(environment)},
-        )
-        line = self.process.stdout.readline()
-        if not line:
-            raise AssertionError(self.process.communicate(timeout=DEADLINE_SECONDS)[1])
-        self.ready = json.loads(line)
-        self.port = self.ready["port"]
-        self.address = f"127.0.0.1:{self.port}"
-
-    def end(self):
-        """Waits for the end; exit code and what was logged."""
-        logged = self.process.communicate(timeout=DEADLINE_SECONDS)[1]
-        return self.process.returncode, logged
-
-
-@contextlib.contextmanager
-def servers(count, *flags, **options):
+def servers(count, *flags, port=0, environment=()):
     """Servers that are gone afterwards, whatever happened."""
-    started = []
-    try:
-        for _ in range(count):
-            started.append(Server(*flags, **options))
-        yield started
-    finally:
-        for server in started:
-            server.process.kill()
-            server.process.communicate()
+    command = [PADDLE, "pserver", f"--port={port}", *flags]
+    return started_servers(count, command, environment)
 
 
 def task(started, rank=0, trainers=1, **changes):

@@ -1,6 +1,6 @@
 """`paddle.init`: what a process is told about itself, by its arguments or by the environment.
 
-Arguments win over the environment, of which `docs/environment.md` lists all variables. Nothing starts
+Arguments win over the environment, whose variables `docs/environment.md` lists. Nothing starts
 here: threads start when a network first runs, connections when training begins.
 """
 

@@ -23,14 +23,6 @@ PAGE = "docs/api.md"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class WrongTypeError(errors.InvalidError, TypeError):
-    """An argument is missing, unknown or of another type than accepted."""
-
-
-class MissingNameError(errors.UnsupportedError, AttributeError):
-    """A module has no such name, or not yet; an `AttributeError`, so that `hasattr` works."""
-
-
 def place() -> str:
     """Where the user's program is: `file:line` of the nearest call from outside this package."""
     frame = sys._getframe(1)
@@ -46,9 +38,9 @@ def invalid(message: str, **context: object) -> errors.InvalidError:
     return errors.InvalidError(_text(message, context))
 
 
-def wrong_type(message: str, **context: object) -> WrongTypeError:
+def wrong_type(message: str, **context: object) -> errors.WrongTypeError:
     """The exception for an argument of the wrong type."""
-    return WrongTypeError(_text(message, context))
+    return errors.WrongTypeError(_text(message, context))
 
 
 def unsupported(message: str, **context: object) -> errors.UnsupportedError:
@@ -65,9 +57,9 @@ def missing_name(
         return AttributeError(f"module {module!r} has no attribute {name!r}")
     if name in set(not_yet):
         has = f"there is {', '.join(there)}" if there else "there is nothing in this module so far"
-        return MissingNameError(_text(f"{module}.{name} is not there yet; {has}; see {PAGE}", {}))
+        return errors.MissingNameError(_text(f"{module}.{name} is not there yet; {has}; see {PAGE}", {}))
     hint = suggestion(name, there) or f"; see {PAGE}"
-    return MissingNameError(_text(f"{module} has no {name!r}{hint}", {}))
+    return errors.MissingNameError(_text(f"{module} has no {name!r}{hint}", {}))
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -164,7 +156,7 @@ def _argument_mistake(
     signature: inspect.Signature,
     accepted: list[str],
     call: tuple[tuple[Any, ...], dict[str, Any]],
-) -> WrongTypeError:
+) -> errors.WrongTypeError:
     args, kwargs = call
     takes = f"it takes {', '.join(accepted) or 'none'}"
     for name in kwargs:

@@ -12,11 +12,11 @@ use serde::Deserialize;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HuberRegression {
+pub(super) struct HuberRegression {
     #[serde(default = "one")]
-    coeff: f32,
+    pub(super) coeff: f32,
     #[serde(default = "one")]
-    delta: f32,
+    pub(super) delta: f32,
 }
 
 pub(in crate::layer) fn build(layer: &topology::Layer) -> Result<Box<dyn Layer>> {

@@ -1,11 +1,11 @@
 //! `x·w`.
 
 use super::super::{Run, Slot, expect_dense};
-use super::Projection;
+use super::{Projection, size_of};
 use crate::argument::Argument;
 use crate::shape::Shape;
 use burn::tensor::Tensor;
-use contract::{Error, Result};
+use contract::Result;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -24,10 +24,7 @@ impl Projection for FullMatrix {
     ) -> Result<(usize, Option<Slot>)> {
         let input = &inputs[0];
         expect_dense("the input of a full matrix projection", input)?;
-        let wanted = self
-            .size
-            .or(wanted)
-            .ok_or_else(|| Error::invalid("give the projection or its mixed layer a size"))?;
+        let wanted = size_of(self.size, wanted)?;
         Ok((wanted, Some(Slot::weight(place, [input.size, wanted]))))
     }
 

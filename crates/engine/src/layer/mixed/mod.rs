@@ -77,6 +77,11 @@ trait Projection {
     fn forward(&self, run: &Run<'_>, slot: usize, inputs: &[&Argument]) -> Result<Tensor<2>>;
 }
 
+/// The size of a projection's output: its own, else the layer's.
+fn size_of(own: Option<usize>, wanted: Option<usize>) -> Result<usize> {
+    own.or(wanted).ok_or_else(|| Error::invalid("give the projection or its mixed layer a size"))
+}
+
 pub(super) fn build(layer: &topology::Layer) -> Result<Box<dyn Layer>> {
     Ok(Box::new(attributes::<Mixed>(layer)?))
 }

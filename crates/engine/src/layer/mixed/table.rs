@@ -1,7 +1,7 @@
 //! The rows of a table that the input's ids ask for; lists of ids give the sum of their rows.
 
 use super::super::{Run, Slot};
-use super::Projection;
+use super::{Projection, size_of};
 use crate::argument::Argument;
 use crate::row_sums::row_sums;
 use crate::shape::{Shape, Value};
@@ -29,10 +29,7 @@ impl Projection for Table {
                 "a table is looked up by ids, so its input must be integer or sparse but is {input}"
             )));
         }
-        let wanted = self
-            .size
-            .or(wanted)
-            .ok_or_else(|| Error::invalid("give the projection or its mixed layer a size"))?;
+        let wanted = size_of(self.size, wanted)?;
         Ok((wanted, Some(Slot::table(place, input, wanted))))
     }
 

@@ -7,9 +7,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import types
-
-import pytest
 
 PADDLE = os.path.join(os.path.dirname(sys.executable), "paddle")
 DEADLINE_SECONDS = 120
@@ -79,9 +76,3 @@ def run_together(commands, environments):
         printed = [output.read() for output in outputs]
         assert codes == [0] * len(codes), (codes, printed)
         return printed
-
-
-@pytest.fixture(scope="session")
-def processes():
-    """The functions above: tests cannot import this file."""
-    return types.SimpleNamespace(started_servers=started_servers, run_together=run_together)
