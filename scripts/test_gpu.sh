@@ -26,5 +26,5 @@ if ! has_vulkan && ! { install_vulkan && has_vulkan; }; then
 fi
 # Apart from the other builds: with the feature, Burn and all that follows are compiled anew.
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/gpu"
-ENGINE_TEST_GPU=1 cargo test --release --locked --package engine --features vulkan --test engine \
+ENGINE_TEST_GPU=1 cargo test --release --locked --package engine --features wgpu --test engine \
     -- gradients:: values:: sparse::

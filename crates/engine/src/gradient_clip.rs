@@ -13,8 +13,8 @@ pub(crate) fn clip_gradient(x: Tensor<2>, clip: f32) -> Tensor<2> {
     Tensor::from_dispatch(Dispatch::clip_gradient(x.into_dispatch(), clip))
 }
 
-#[cfg_attr(any(feature = "cuda", feature = "vulkan"), backend_extension(Flex, Cube, Autodiff))]
-#[cfg_attr(not(any(feature = "cuda", feature = "vulkan")), backend_extension(Flex, Autodiff))]
+#[cfg_attr(feature = "gpu", backend_extension(Flex, Cube, Autodiff))]
+#[cfg_attr(not(feature = "gpu"), backend_extension(Flex, Autodiff))]
 pub(crate) trait GradientClip: Backend {
     /// The identity.
     fn clip_gradient(x: FloatTensor<Self>, _clip: f32) -> FloatTensor<Self> {
@@ -24,7 +24,7 @@ pub(crate) trait GradientClip: Backend {
 
 impl GradientClip for Flex {}
 
-#[cfg(any(feature = "cuda", feature = "vulkan"))]
+#[cfg(feature = "gpu")]
 impl GradientClip for burn::backend::Cube {}
 
 impl<B: Backend, C: CheckpointStrategy> GradientClip for Autodiff<B, C> {

@@ -73,8 +73,8 @@ pub(crate) fn row_sums(table: Tensor<2>, lists: RowLists) -> Tensor<2> {
     Tensor::from_dispatch(sums)
 }
 
-#[cfg_attr(any(feature = "cuda", feature = "vulkan"), backend_extension(Flex, Cube, Autodiff))]
-#[cfg_attr(not(any(feature = "cuda", feature = "vulkan")), backend_extension(Flex, Autodiff))]
+#[cfg_attr(feature = "gpu", backend_extension(Flex, Cube, Autodiff))]
+#[cfg_attr(not(feature = "gpu"), backend_extension(Flex, Autodiff))]
 pub(crate) trait RowSums: Backend {
     /// The sums.
     fn row_sums(table: FloatTensor<Self>, lists: Arc<RowLists>) -> FloatTensor<Self> {
@@ -140,7 +140,7 @@ fn entries<B: Backend>(
     )
 }
 
-#[cfg(any(feature = "cuda", feature = "vulkan"))]
+#[cfg(feature = "gpu")]
 impl RowSums for burn::backend::Cube {}
 
 impl RowSums for Flex {
