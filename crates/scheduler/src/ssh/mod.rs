@@ -1,0 +1,5 @@
+//! Jobs on machines that are reached by ssh.
+
+pub mod conf;
+pub mod host;
+mod literal;
