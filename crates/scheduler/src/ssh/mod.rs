@@ -3,3 +3,5 @@
 pub mod conf;
 pub mod host;
 mod literal;
+pub mod package;
+pub mod transfer;

@@ -50,57 +50,55 @@ const PIECE_BYTES: usize = 256 << 10;
 impl Manifest {
     /// Reads and sums up a directory, without the entries of its top level that `skip` names.
     pub fn scan(root: &Path, skip: &[&str]) -> Result<Manifest> {
+        Manifest::scan_with(root, skip, &mut Err)
+    }
+
+    /// As [`Manifest::scan`] of everything, but passes over what cannot be copied: its second part
+    /// says what and why.
+    pub fn scan_what_can_be_copied(root: &Path) -> Result<(Manifest, Vec<Error>)> {
+        let mut passed_over = Vec::new();
+        let manifest = Manifest::scan_with(root, &[], &mut |error| {
+            passed_over.push(error);
+            Ok(())
+        })?;
+        Ok((manifest, passed_over))
+    }
+
+    fn scan_with(
+        root: &Path,
+        skip: &[&str],
+        refuse: &mut dyn FnMut(Error) -> Result<()>,
+    ) -> Result<Manifest> {
         let refused = |source| {
-            Error::io("cannot read the package", source).with("directory", root.display())
+            Error::io("cannot read the directory", source).with("directory", root.display())
         };
         let root = fs::canonicalize(root).map_err(refused)?;
         if !root.is_dir() {
-            let error = Error::invalid("a package is a directory, not a file");
-            return Err(error.with("package", root.display()));
+            let error = Error::invalid("this must be a directory, not a file");
+            return Err(error.with("path", root.display()));
         }
         let mut manifest = Manifest::default();
-        manifest.scan_into(&root, Path::new(""), skip)?;
-        Ok(manifest)
-    }
-
-    fn scan_into(&mut self, root: &Path, folder: &Path, skip: &[&str]) -> Result<()> {
-        let refused = |path: &Path, source| {
-            Error::io("cannot read a part of the package", source).with("path", path.display())
-        };
-        let here = root.join(folder);
-        for item in fs::read_dir(&here).map_err(|source| refused(&here, source))? {
-            let item = item.map_err(|source| refused(&here, source))?;
-            let name = folder.join(item.file_name());
-            let Some(text) = name.to_str() else {
-                return Err(Error::invalid("a file name is not UTF-8: rename the file")
-                    .with("path", name.display()));
-            };
-            if folder.as_os_str().is_empty() && skip.contains(&text) {
-                continue;
-            }
-            let metadata = item.metadata().map_err(|source| refused(&name, source))?;
-            let kind = metadata.file_type();
-            let entry = if kind.is_dir() {
-                Entry::Directory
-            } else if kind.is_symlink() {
-                link(root, &name)?
-            } else if kind.is_file() {
-                let (bytes, sha256) =
-                    digest(&item.path()).map_err(|source| refused(&name, source))?;
-                let is_executable = metadata.permissions().mode() & 0o100 != 0;
-                Entry::File { bytes, sha256, is_executable }
-            } else {
-                let what = "neither file, directory nor link: keep it out of the package";
-                return Err(Error::invalid(what).with("path", name.display()));
-            };
-            let is_folder = entry == Entry::Directory;
-            self.0.insert(text.to_owned(), entry);
-            self.check_size()?;
-            if is_folder {
-                self.scan_into(root, &name, skip)?;
+        let mut folders = vec![PathBuf::new()];
+        while let Some(folder) = folders.pop() {
+            for item in fs::read_dir(root.join(&folder)).map_err(refused)? {
+                let name = folder.join(item.map_err(refused)?.file_name());
+                if folder.as_os_str().is_empty() && skip.iter().any(|skip| name == Path::new(skip))
+                {
+                    continue;
+                }
+                match entry(&root, &name) {
+                    Err(error) => refuse(error)?,
+                    Ok((text, entry)) => {
+                        if entry == Entry::Directory {
+                            folders.push(name);
+                        }
+                        manifest.0.insert(text, entry);
+                        manifest.check_size()?;
+                    }
+                }
             }
         }
-        Ok(())
+        Ok(manifest)
     }
 
     /// Whether it can be made into a directory: nothing in it leads out. It comes from another
@@ -108,9 +106,8 @@ impl Manifest {
     pub fn check(&self) -> Result<()> {
         self.check_size()?;
         for (path, entry) in &self.0 {
-            let damaged = |what| {
-                Err(Error::new(Kind::Damaged, what).with("path", path.escape_debug()))
-            };
+            let damaged =
+                |what| Err(Error::new(Kind::Damaged, what).with("path", path.escape_debug()));
             if path.is_empty() || Path::new(path).components().any(|part| !is_name(part)) {
                 return damaged("a path of the package leads out of it");
             }
@@ -152,6 +149,32 @@ impl Manifest {
         let message = "the package has too many files: pack the data into fewer";
         Err(Error::new(Kind::LimitExceeded, message).with("files_max", ENTRIES_MAX))
     }
+}
+
+/// One thing of a directory, by its name as a manifest has it.
+fn entry(root: &Path, name: &Path) -> Result<(String, Entry)> {
+    let refused =
+        |source| Error::io("cannot read a part of the package", source).with("path", name.display());
+    let Some(text) = name.to_str() else {
+        let error = Error::invalid("a file name is not UTF-8: rename the file");
+        return Err(error.with("path", name.display()));
+    };
+    let path = root.join(name);
+    let metadata = path.symlink_metadata().map_err(refused)?;
+    let kind = metadata.file_type();
+    let entry = if kind.is_dir() {
+        Entry::Directory
+    } else if kind.is_symlink() {
+        link(root, name)?
+    } else if kind.is_file() {
+        let (bytes, sha256) = digest(&path).map_err(refused)?;
+        let is_executable = metadata.permissions().mode() & 0o100 != 0;
+        Entry::File { bytes, sha256, is_executable }
+    } else {
+        let what = "neither file, directory nor link: keep it out of the package";
+        return Err(Error::invalid(what).with("path", name.display()));
+    };
+    Ok((text.to_owned(), entry))
 }
 
 /// The length of a file and the checksum of its content.
@@ -269,7 +292,7 @@ mod tests {
           "train.py": {
             "file": {
               "bytes": 9,
-              "sha256": "e8fae8bcf96c6a4d53dd3c46ca7a0cd4b58dfd1c4d33f2f2fa9a1f1f9b7f5b6c",
+              "sha256": "cc42155088fca5730758db72b2a5bca33112a941dfaa2d43098ec422ce4ea213",
               "is_executable": false
             }
           }
@@ -298,6 +321,16 @@ mod tests {
             let expected = "a link leads out of the package: copy what it points to (path: secret";
             assert!(error.starts_with(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_copied_can_be_passed_over() {
+        let package = package();
+        symlink("/etc", package.path().join("data/absolute")).unwrap();
+        let (manifest, passed_over) = Manifest::scan_what_can_be_copied(package.path()).unwrap();
+        assert!(manifest.0.contains_key("data/program") && manifest.0.contains_key("log/0"));
+        insta::assert_snapshot!(passed_over[0], @"a link leads out of the package: copy what it points to (path: data/absolute, target: /etc)");
+        assert_eq!(passed_over.len(), 1);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use contract::{Error, Kind, Result};
 use sha2::{Digest, Sha256};
@@ -27,9 +27,8 @@ pub async fn send(
 ) -> Result<()> {
     let mut piece = vec![0; PIECE_BYTES];
     for path in paths {
-        let refused = |source| {
-            Error::io("cannot read a file to send it", source).with("path", path)
-        };
+        let refused =
+            |source| Error::io("cannot read a file to send it", source).with("path", path);
         let mut left = manifest.bytes_of([path]);
         let mut file = fs::File::open(root.join(path)).map_err(refused)?;
         while left > 0 {
@@ -86,18 +85,18 @@ pub async fn receive(
     Ok(())
 }
 
-/// Makes everything but the files: directories and links as in the manifest, and whatever the
-/// manifest does not have is removed, except entries of the top level that `keep` names.
-pub fn shape(root: &Path, manifest: &Manifest, keep: &[&str]) -> Result<()> {
+/// Makes everything but the content of files: directories and links as in the manifest, and room
+/// for each file.
+pub fn shape(root: &Path, manifest: &Manifest) -> Result<()> {
     fs::create_dir_all(root).map_err(|source| {
         Error::io("cannot make a directory", source).with("path", root.display())
     })?;
-    remove_strangers(root, Path::new(""), manifest, keep)?;
     for (path, entry) in &manifest.0 {
         let target = root.join(path);
         let refused = |source| Error::io("cannot copy the package", source).with("path", path);
+        let found = target.symlink_metadata().map(|metadata| metadata.file_type()).ok();
         match entry {
-            Entry::Directory if target.is_dir() && !target.is_symlink() => {}
+            Entry::Directory if found.is_some_and(|found| found.is_dir()) => {}
             Entry::Directory => {
                 remove(&target)?;
                 fs::create_dir(&target).map_err(refused)?;
@@ -106,30 +105,32 @@ pub fn shape(root: &Path, manifest: &Manifest, keep: &[&str]) -> Result<()> {
                 remove(&target)?;
                 symlink(to, &target).map_err(refused)?;
             }
-            Entry::File { is_executable, .. } if target.is_file() && !target.is_symlink() => {
+            Entry::File { is_executable, .. } if found.is_some_and(|found| found.is_file()) => {
                 set_executable(&target, *is_executable)?;
             }
-            Entry::File { .. } => {}
+            Entry::File { .. } => remove(&target)?,
         }
     }
     Ok(())
 }
 
-fn remove_strangers(root: &Path, folder: &Path, manifest: &Manifest, keep: &[&str]) -> Result<()> {
-    let here = root.join(folder);
-    let refused =
-        |source| Error::io("cannot read a directory", source).with("path", here.display());
-    for item in fs::read_dir(&here).map_err(refused)? {
-        let name = folder.join(item.map_err(refused)?.file_name());
-        let text = name.to_str();
-        let is_kept = folder.as_os_str().is_empty() && text.is_some_and(|name| keep.contains(&name));
-        match text.and_then(|name| manifest.0.get(name)) {
-            _ if is_kept => {}
-            None => remove(&root.join(&name))?,
-            Some(Entry::Directory) if root.join(&name).symlink_metadata().is_ok_and(|m| m.is_dir()) => {
-                remove_strangers(root, &name, manifest, &[])?;
+/// Removes what is in the directory and not in the manifest.
+pub fn prune(root: &Path, manifest: &Manifest) -> Result<()> {
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        let here = root.join(&folder);
+        let refused =
+            |source| Error::io("cannot read a directory", source).with("path", here.display());
+        for item in fs::read_dir(&here).map_err(refused)? {
+            let item = item.map_err(refused)?;
+            let name = folder.join(item.file_name());
+            match name.to_str().and_then(|name| manifest.0.get(name)) {
+                None => remove(&item.path())?,
+                Some(Entry::Directory) if item.file_type().is_ok_and(|kind| kind.is_dir()) => {
+                    folders.push(name);
+                }
+                Some(_) => {}
             }
-            Some(_) => {}
         }
     }
     Ok(())
@@ -162,7 +163,8 @@ mod tests {
     async fn copy(from: &Path, to: &Path, tamper: impl FnOnce()) -> Result<Vec<String>> {
         let manifest = Manifest::scan(from, &[])?;
         tamper();
-        shape(to, &manifest, &[])?;
+        shape(to, &manifest)?;
+        prune(to, &manifest)?;
         let missing = manifest.files_missing_in(&Manifest::scan(to, &[])?);
         let (mut near, mut far) = tokio::io::duplex(1000);
         let sending = async {

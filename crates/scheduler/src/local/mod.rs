@@ -1,0 +1,3 @@
+//! Jobs on this machine.
+
+pub mod plan;

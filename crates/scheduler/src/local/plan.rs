@@ -1,0 +1,1 @@
+//! What a job on this machine consists of. Pure.
