@@ -135,10 +135,7 @@ impl Reply {
 }
 
 /// Writes a message as a line.
-pub async fn write(
-    stream: &mut (impl AsyncWrite + Unpin),
-    message: &impl Serialize,
-) -> Result<()> {
+pub async fn write(stream: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> Result<()> {
     let mut line = serde_json::to_vec(message)
         .map_err(|source| Error::invalid("cannot write a message").because(source))?;
     line.push(b'\n');

@@ -153,8 +153,9 @@ impl Manifest {
 
 /// One thing of a directory, by its name as a manifest has it.
 fn entry(root: &Path, name: &Path) -> Result<(String, Entry)> {
-    let refused =
-        |source| Error::io("cannot read a part of the package", source).with("path", name.display());
+    let refused = |source| {
+        Error::io("cannot read a part of the package", source).with("path", name.display())
+    };
     let Some(text) = name.to_str() else {
         let error = Error::invalid("a file name is not UTF-8: rename the file");
         return Err(error.with("path", name.display()));
