@@ -26,6 +26,7 @@ pub mod ssh;
 
 use contract::Result;
 use contract::job::JobSpec;
+use contract::port::Ports;
 use contract::secret::Secret;
 use contract::state::JobState;
 use futures_util::future::BoxFuture;
@@ -79,6 +80,10 @@ pub struct Submission {
     pub output_dir: PathBuf,
     /// Where servers keep checkpoints, if they do.
     pub checkpoint_dir: Option<PathBuf>,
+    /// The files that the master deals out, as patterns; none if the program names them.
+    pub dataset: Vec<String>,
+    /// The ports of a parameter server; a first port of 0 lets the system choose.
+    pub ports: Ports,
     /// How often one rank may be started again after a failure.
     pub restarts: u32,
     /// How long a server may take until it serves.

@@ -44,7 +44,8 @@ pub struct ReplicaPlan {
     pub id: ReplicaId,
     /// The index of its host.
     pub host: usize,
-    /// Program and arguments.
+    /// Program and arguments. In a server's, [`PORT`] stands for its first port: 0 the first time
+    /// if the system is to choose, later the one it had.
     pub argv: Vec<String>,
     /// More arguments when it is started again.
     pub again: Vec<String>,
@@ -60,6 +61,9 @@ pub struct ReplicaPlan {
     /// A file of JSON lines with its figures.
     pub metrics: Option<PathBuf>,
 }
+
+/// See [`ReplicaPlan::argv`].
+pub const PORT: &str = "{port}";
 
 /// What is done about failures and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +125,10 @@ impl JobPlan {
         let mut argv = replica.argv.clone();
         if attempt > 0 {
             argv.extend_from_slice(&replica.again);
+        }
+        if replica.id.is_server() {
+            let port = environment.ports.first.to_string();
+            argv.iter_mut().for_each(|argument| *argument = argument.replace(PORT, &port));
         }
         Ok(Start {
             replica: replica.id,
