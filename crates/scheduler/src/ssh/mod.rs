@@ -131,7 +131,7 @@ impl Cluster {
     pub async fn supervise(&self, directories: &[String]) -> Result<Vec<supervisor::host::Host>> {
         try_join_all(self.sessions.iter().zip(directories).map(|(session, directory)| {
             let mut command = std::process::Command::new("ssh");
-            let words = [&self.reach.paddle, "supervise", "--directory", directory];
+            let words = [&self.reach.paddle, "supervise", "--namespace", "--directory", directory];
             command
                 .args(command::ssh(
                     &self.reach,

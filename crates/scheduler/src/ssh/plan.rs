@@ -15,7 +15,7 @@ use contract::{Error, Result};
 use super::conf::Conf;
 use super::node::LOG_DIR;
 use crate::ReplicaId;
-use crate::conductor::plan::{HostPlan, JobPlan, Policy, ReplicaPlan};
+use crate::conductor::plan::{HostPlan, JobPlan, PORT, Policy, ReplicaPlan};
 
 /// By this text the processes of a job are found among others, as people are used to.
 const COMMENT: &str = "--comment=paddle_process_by_paddle";
@@ -180,7 +180,7 @@ fn replica(
     Ok(ReplicaPlan {
         id,
         host: id.rank as usize,
-        argv: if is_trainer { trainer(job, id.rank, endpoints) } else { server(job, ports) },
+        argv: if is_trainer { trainer(job, id.rank, endpoints) } else { server(job, id.rank) },
         again: restore.into_iter().collect(),
         environment,
         extra,
@@ -190,9 +190,10 @@ fn replica(
     })
 }
 
-fn server(job: &Job<'_>, ports: Ports) -> Vec<String> {
+fn server(job: &Job<'_>, rank: u32) -> Vec<String> {
     let mut argv = vec![job.paddle.to_owned(), "pserver".to_owned()];
-    argv.extend(shared_flags(job, ports));
+    argv.extend(shared_flags(job, PORT));
+    argv.extend([format!("--index={rank}"), format!("--servers={}", job.nodes.len())]);
     argv
 }
 
@@ -201,7 +202,7 @@ fn trainer(job: &Job<'_>, rank: u32, endpoints: &[Endpoint]) -> Vec<String> {
         Trainer::Program(argv) => argv.clone(),
         Trainer::Configuration(flags) => {
             let mut argv = vec![job.paddle.to_owned(), "train".to_owned()];
-            argv.extend(shared_flags(job, job.conf.ports));
+            argv.extend(shared_flags(job, &job.conf.ports.first.to_string()));
             argv.extend(flags.iter().cloned());
             if !endpoints.is_empty() {
                 argv.push(format!("--pservers={}", contract::port::render_endpoints(endpoints)));
@@ -212,15 +213,16 @@ fn trainer(job: &Job<'_>, rank: u32, endpoints: &[Endpoint]) -> Vec<String> {
     }
 }
 
-fn shared_flags(job: &Job<'_>, ports: Ports) -> Vec<String> {
+fn shared_flags(job: &Job<'_>, port: &str) -> Vec<String> {
+    let Ports { dense, sparse, .. } = job.conf.ports;
     let mut flags = vec![format!("--num_gradient_servers={}", job.nodes.len())];
     if !job.conf.nic.is_empty() {
         flags.push(format!("--nics={}", job.conf.nic));
     }
     flags.extend([
-        format!("--port={}", ports.first),
-        format!("--ports_num={}", ports.dense),
-        format!("--ports_num_for_sparse={}", ports.sparse),
+        format!("--port={port}"),
+        format!("--ports_num={dense}"),
+        format!("--ports_num_for_sparse={sparse}"),
         COMMENT.to_owned(),
     ]);
     flags

@@ -5,22 +5,33 @@ use contract::{Error, Kind, Result};
 use futures_util::future::join_all;
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStderr};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// A supervisor that takes commands.
 pub struct Host {
-    commands: ChildStdin,
+    commands: Commands,
     reader: Reader,
 }
 
+/// The way to a supervisor.
+pub type Commands = Box<dyn AsyncWrite + Send + Unpin>;
+/// The way back.
+pub type Events = Box<dyn AsyncRead + Send + Unpin>;
+
 /// The side of a supervisor that speaks.
 struct Reader {
+    events: BufReader<Events>,
+    /// The process, if it was started here.
+    process: Option<Process>,
+}
+
+/// A process that is or leads to a supervisor.
+struct Process {
     child: Child,
-    events: BufReader<ChildStdout>,
     /// What it prints on its standard error, which is little.
     complaints: JoinHandle<String>,
 }
@@ -53,7 +64,31 @@ impl Host {
             return Err(Error::new(Kind::Io, "a supervisor has no pipe").with("host", name));
         };
         let complaints = tokio::spawn(collect(complaints));
-        let mut reader = Reader { child, events: BufReader::new(events), complaints };
+        let process = Some(Process { child, complaints });
+        Host::greet(name, Box::new(commands), Box::new(events), process, patience).await
+    }
+
+    /// Takes a supervisor that is reached in another way than by a process of ours.
+    ///
+    /// # Errors
+    /// As [`Host::open`].
+    pub async fn attach(
+        name: &str,
+        commands: Commands,
+        events: Events,
+        patience: Duration,
+    ) -> Result<Host> {
+        Host::greet(name, commands, events, None, patience).await
+    }
+
+    async fn greet(
+        name: &str,
+        commands: Commands,
+        events: Events,
+        process: Option<Process>,
+        patience: Duration,
+    ) -> Result<Host> {
+        let mut reader = Reader { events: BufReader::new(events), process };
         let first = timeout(patience, reader.next()).await.map_err(|_| {
             Error::new(Kind::Timeout, "the supervisor does not answer")
                 .with("host", name)
@@ -97,8 +132,11 @@ impl Reader {
     }
 
     async fn last_words(&mut self) -> String {
-        let status = timeout(END, self.child.wait()).await;
-        let words = timeout(END, &mut self.complaints).await;
+        let Some(Process { child, complaints }) = &mut self.process else {
+            return "the connection to the supervisor ended".to_owned();
+        };
+        let status = timeout(END, child.wait()).await;
+        let words = timeout(END, complaints).await;
         match (words, status) {
             (Ok(Ok(words)), _) if !words.is_empty() => words,
             (_, Ok(Ok(status))) => format!("the supervisor ended: {status}"),
@@ -118,7 +156,7 @@ pub(crate) enum Report {
 
 /// All supervisors of a job.
 pub(crate) struct Hosts {
-    commands: Vec<Option<ChildStdin>>,
+    commands: Vec<Option<Commands>>,
     reports: mpsc::Receiver<Report>,
     readers: Vec<JoinHandle<()>>,
 }
