@@ -1,12 +1,17 @@
 //! The command `paddle`: argument parsing and dispatch; every verb has a file of its own.
 
 mod args;
+mod conduct;
+mod launch;
 mod pserver;
 mod recordio;
+mod supervise;
 mod version;
 
 use args::{Paddle, Verb};
 use clap::Parser;
+use contract::{Error, Result};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -15,5 +20,13 @@ fn main() -> ExitCode {
         Verb::Version(args) => version::run(&args),
         Verb::Pserver(args) => pserver::run(&args),
         Verb::Recordio(args) => recordio::run(args),
+        Verb::Launch(args) => launch::run(&args),
+        Verb::Supervise(args) => supervise::run(&args),
+        Verb::Conduct => conduct::run(),
     })
+}
+
+/// The file of this program, for verbs that start others of it.
+fn this_program() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|source| Error::io("cannot find the program itself", source))
 }
