@@ -28,6 +28,8 @@ pub enum Request {
         nic: String,
         /// Where jobs live.
         root_dir: String,
+        /// Whether a package will be copied there.
+        will_copy: bool,
     },
     /// Make the job's directory ready.
     Prepare(Prepare),
@@ -125,6 +127,8 @@ pub struct Probed {
     pub root_dir: String,
     /// Whether it has rsync.
     pub has_rsync: bool,
+    /// Where it looks for commands: its `PATH`.
+    pub search_path: String,
 }
 
 impl Reply {

@@ -19,7 +19,7 @@ mod literal;
 mod session;
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use contract::{Error, Kind, Result};
@@ -27,14 +27,17 @@ use futures_util::future::{join_all, try_join_all};
 use sha2::{Digest, Sha256};
 
 use crate::supervisor;
+pub use node::LOG_DIR;
+
 use command::{Connection, Reach};
 use host::Host;
 use message::{Prepare, Probed, Reply, Request};
+use node::JOB_PREFIX;
 use package::{Manifest, hexadecimal};
 use session::{Session, wants_asking};
 
 /// Where a host keeps its copies of packages, below `ROOT_DIR`.
-const MIRRORS: &str = ".paddle_packages";
+pub(crate) const MIRRORS: &str = ".paddle_packages";
 /// How long a supervisor may take to answer, once its host has been reached.
 const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -81,8 +84,18 @@ impl Cluster {
     }
 
     /// Asks every host what it is.
-    pub async fn probe(&mut self, nic: &str, root_dir: &str) -> Result<Vec<Probed>> {
-        let request = Request::Probe { nic: nic.to_owned(), root_dir: root_dir.to_owned() };
+    ///
+    /// # Errors
+    /// Names the host that has no such interface, or, if something will be copied, where `root_dir`
+    /// cannot be written to.
+    pub async fn probe(
+        &mut self,
+        nic: &str,
+        root_dir: &str,
+        will_copy: bool,
+    ) -> Result<Vec<Probed>> {
+        let (nic, root_dir) = (nic.to_owned(), root_dir.to_owned());
+        let request = Request::Probe { nic, root_dir, will_copy };
         try_join_all(self.sessions.iter_mut().map(|session| async {
             match session.ask(&request).await? {
                 Reply::Probed(probed) => Ok(probed),
@@ -146,20 +159,21 @@ impl Cluster {
         .await
     }
 
-    /// Brings a directory of a host's job here; what cannot be copied comes back as words. Files
-    /// that are here already and not there stay.
-    pub async fn gather(&mut self, index: usize, name: &str, to: &Path) -> Result<Vec<String>> {
-        let session = &mut self.sessions[index];
-        match session.ask(&Request::Gather { name: name.to_owned() }).await? {
-            Reply::Gathered { manifest: None, .. } => Ok(Vec::new()),
-            Reply::Gathered { manifest: Some(manifest), passed_over } => {
-                manifest.check()?;
-                transfer::shape(to, &manifest)?;
-                session.receive(to, &manifest).await?;
+    /// Brings directories of the hosts' jobs here, `wanted` of each; what cannot be copied comes
+    /// back as words. Hosts that fail do not keep others from delivering.
+    pub async fn gather(&mut self, wanted: impl Fn(usize) -> Vec<Wanted>) -> Result<Vec<String>> {
+        let gathered = join_all(self.sessions.iter_mut().enumerate().map(|(index, session)| {
+            let wanted = wanted(index);
+            async move {
+                let mut passed_over = Vec::new();
+                for wanted in &wanted {
+                    passed_over.extend(gather_one(session, wanted).await?);
+                }
                 Ok(passed_over)
             }
-            _ => Err(session.senseless()),
-        }
+        }));
+        let gathered: Result<Vec<_>> = gathered.await.into_iter().collect();
+        Ok(gathered?.concat())
     }
 
     /// Ends jobs that were left running, in one directory or in all of `root_dir`; for each host
@@ -188,6 +202,17 @@ impl Cluster {
     }
 }
 
+/// A directory to bring here.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Its path in the job's directory.
+    pub name: &'static str,
+    /// Where it goes.
+    pub to: PathBuf,
+    /// Whether what is there already, and not on the host, is removed.
+    pub replaces: bool,
+}
+
 /// A package to copy.
 #[derive(Debug)]
 pub struct Source<'a> {
@@ -205,6 +230,40 @@ pub fn mirror(root_dir: &str, origin: &str) -> String {
     let mut name = hexadecimal(Sha256::new_with_prefix(origin));
     name.truncate(16);
     format!("{root_dir}/{MIRRORS}/{name}")
+}
+
+/// The name of a job's directory: when it was begun, in UTC.
+pub fn job_name(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Days since 1970 → date, by the calendar's cycle of 400 years, counted from March.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{JOB_PREFIX}{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}")
+}
+
+async fn gather_one(session: &mut Session, wanted: &Wanted) -> Result<Vec<String>> {
+    match session.ask(&Request::Gather { name: wanted.name.to_owned() }).await? {
+        Reply::Gathered { manifest: None, .. } => Ok(Vec::new()),
+        Reply::Gathered { manifest: Some(manifest), passed_over } => {
+            manifest.check()?;
+            transfer::shape(&wanted.to, &manifest)?;
+            if wanted.replaces {
+                transfer::prune(&wanted.to, &manifest)?;
+            }
+            session.receive(&wanted.to, &manifest).await?;
+            let host = &session.host;
+            Ok(passed_over.into_iter().map(|what| format!("{host}: {what}")).collect())
+        }
+        _ => Err(session.senseless()),
+    }
 }
 
 async fn prepare_one(
@@ -264,4 +323,23 @@ async fn resolve(reach: &Reach, host: &Host) -> Result<String> {
     let first = found.first().map(|address| address.ip().to_string());
     first
         .ok_or_else(|| Error::new(Kind::Unavailable, "this host has no address").with("host", host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn job_directories_are_named_after_their_moment() {
+        assert_eq!(job_name(0), "JOB19700101000000");
+        assert_eq!(job_name(951_782_399), "JOB20000228235959");
+        assert_eq!(job_name(951_782_400), "JOB20000229000000");
+        assert_eq!(job_name(1_794_801_600), "JOB20261116040000");
+    }
+
+    #[test]
+    fn packages_of_different_places_have_mirrors_of_their_own() {
+        insta::assert_snapshot!(mirror("/home/paddle", "a"), @"/home/paddle/.paddle_packages/ca978112ca1bbdca");
+        assert_ne!(mirror("/r", "a"), mirror("/r", "b"));
+    }
 }

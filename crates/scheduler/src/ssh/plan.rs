@@ -50,6 +50,8 @@ pub struct Node {
     pub address: String,
     /// The job's directory there.
     pub directory: PathBuf,
+    /// Where it looks for commands.
+    pub search_path: String,
 }
 
 /// How a trainer is started.
@@ -175,6 +177,11 @@ fn replica(
         let value = job.conf.ld_library_path.clone();
         extra.entry("LD_LIBRARY_PATH".to_owned()).or_insert(value);
     }
+    if let Some((folder, _)) = job.paddle.rsplit_once('/') {
+        // What is installed beside a paddle that is not in PATH, its python above all, is meant.
+        let path = format!("{folder}:{}", node.search_path);
+        extra.entry("PATH".to_owned()).or_insert(path);
+    }
     let is_trainer = id.role == Role::Trainer;
     let restore = (!is_trainer && job.checkpoint_dir.is_some()).then(|| "--restore".to_owned());
     Ok(ReplicaPlan {
@@ -234,7 +241,11 @@ mod tests {
     use super::*;
 
     fn node(address: &str) -> Node {
-        Node { address: address.into(), directory: "/home/paddle/JOB20261116040000".into() }
+        Node {
+            address: address.into(),
+            directory: "/home/paddle/JOB20261116040000".into(),
+            search_path: "/usr/bin:/bin".into(),
+        }
     }
 
     fn show(conf: &Conf, nodes: &[Node], trainer: &Trainer) -> Result<String> {
@@ -300,7 +311,7 @@ mod tests {
             conf: &conf,
             nodes: &[node("10.0.0.1"), node("10.0.0.2")],
             trainer: &Trainer::Program(vec!["true".into()]),
-            paddle: "paddle",
+            paddle: "/opt/venv/bin/paddle",
             token: &Secret::new("sesame"),
             checkpoint_dir: Some("/shared/checkpoint"),
             policy: Policy::default(),

@@ -4,7 +4,8 @@
 mod kill;
 mod prepare;
 
-pub(crate) use prepare::LOG_DIR;
+pub(crate) use kill::JOB_PREFIX;
+pub use prepare::LOG_DIR;
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use contract::{Error, Kind, Result};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
+use super::MIRRORS;
 use super::message::{self, Probed, Reply, Request};
 use super::package::{Manifest, expand};
 use super::transfer;
@@ -59,14 +61,8 @@ impl Node<'_> {
         output: &mut (impl AsyncWrite + Unpin),
     ) -> Result<()> {
         match request {
-            Request::Probe { nic, root_dir } => {
-                let root_dir = expand(&root_dir, &self.config.home);
-                let has_rsync = |folder: &PathBuf| folder.join("rsync").is_file();
-                let probed = Probed {
-                    address: if nic.is_empty() { None } else { Some(address_of(&nic)?) },
-                    root_dir: text(&root_dir)?,
-                    has_rsync: self.config.search_path.iter().any(has_rsync),
-                };
+            Request::Probe { nic, root_dir, will_copy } => {
+                let probed = self.probe(&nic, &root_dir, will_copy)?;
                 message::write(output, &Reply::Probed(probed)).await
             }
             Request::Prepare(request) => {
@@ -82,6 +78,24 @@ impl Node<'_> {
                 message::write(output, &Reply::Killed { directories: directories.await? }).await
             }
         }
+    }
+
+    fn probe(&self, nic: &str, root_dir: &str, will_copy: bool) -> Result<Probed> {
+        let root_dir = expand(root_dir, &self.config.home);
+        if will_copy {
+            std::fs::create_dir_all(root_dir.join(MIRRORS)).map_err(|source| {
+                let message = "cannot write to ROOT_DIR: choose another, or let this user own it";
+                Error::io(message, source).with("ROOT_DIR", root_dir.display())
+            })?;
+        }
+        let search_path = std::env::join_paths(&self.config.search_path).unwrap_or_default();
+        let has_rsync = |folder: &PathBuf| folder.join("rsync").is_file();
+        Ok(Probed {
+            address: if nic.is_empty() { None } else { Some(address_of(nic)?) },
+            root_dir: text(&root_dir)?,
+            has_rsync: self.config.search_path.iter().any(has_rsync),
+            search_path: search_path.to_string_lossy().into_owned(),
+        })
     }
 
     async fn gather(&self, name: &str, output: &mut (impl AsyncWrite + Unpin)) -> Result<()> {
@@ -111,8 +125,8 @@ fn text(path: &Path) -> Result<String> {
     })
 }
 
-/// The IPv4 address of a network interface.
-fn address_of(nic: &str) -> Result<IpAddr> {
+/// The IPv4 address of a network interface of this machine.
+pub fn address_of(nic: &str) -> Result<IpAddr> {
     let interfaces = if_addrs::get_if_addrs()
         .map_err(|source| Error::io("cannot list network interfaces", source))?;
     let is_it =

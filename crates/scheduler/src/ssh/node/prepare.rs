@@ -6,6 +6,7 @@
 //! it is complete: a program never runs in half a package.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use contract::{Error, Kind, Result};
@@ -17,7 +18,7 @@ use super::super::package::{Entry, Manifest, expand};
 use super::super::transfer::{self, prune, shape};
 
 /// The folder for logs, begun anew with every job.
-pub(crate) const LOG_DIR: &str = "log";
+pub const LOG_DIR: &str = "log";
 const LIST: &str = "train.list";
 /// Where the whole list is kept, so that it can be shared out again.
 const WHOLE_LIST: &str = "train.list.all";
@@ -126,6 +127,10 @@ fn furnish(directory: &Path, request: &Prepare) -> Result<()> {
     fs::create_dir(&log_dir).map_err(|source| {
         Error::io("cannot make the folder for logs", source).with("path", log_dir.display())
     })?;
+    // Programs that write no such log of their own have it under the name that people know.
+    let link = log_dir.join("paddle_trainer.INFO");
+    symlink("train.log", &link)
+        .map_err(|source| Error::io("cannot link a log", source).with("path", link.display()))?;
     write("nodefile", format!("{}\n", request.node))?;
     write("trainer_id", format!("{}\n", request.node))?;
     write("trainer_count", format!("{}\n", request.nodes))?;
