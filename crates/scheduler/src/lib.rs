@@ -80,6 +80,8 @@ pub struct Submission {
     pub output_dir: PathBuf,
     /// Where servers keep checkpoints, if they do.
     pub checkpoint_dir: Option<PathBuf>,
+    /// Whether servers begin with the newest checkpoint there.
+    pub restore: bool,
     /// The files that the master deals out, as patterns; none if the program names them.
     pub dataset: Vec<String>,
     /// The ports of a parameter server; a first port of 0 lets the system choose.

@@ -136,18 +136,21 @@ fn restart_ms(replica: &ReplicaRecord, policy: &Policy) -> Option<u64> {
 }
 
 fn failure(replica: &ReplicaRecord, policy: &Policy) -> Verdict {
-    let again = match (replica.attempt, policy.restarts) {
-        (0, _) => String::new(),
-        (attempt, _) => format!(", started again {attempt} times"),
+    let again = match replica.attempt {
+        0 => String::new(),
+        attempt => format!(" after {attempt} of {} restarts", policy.restarts),
     };
+    let reason = replica.reason();
     let code = match replica.exit_code {
-        Some(code) if code != 0 => format!(" ({})", code_in_words(code)),
+        Some(code) if code != 0 && !reason.contains(&code.to_string()) => {
+            format!(" ({})", code_in_words(code))
+        }
         _ => String::new(),
     };
     Verdict {
         state: JobState::Failed,
         exit_code: replica.exit_code.filter(|code| *code != 0).unwrap_or(1),
-        reason: format!("{} failed{again}{code}: {}", replica.replica, replica.reason()),
+        reason: format!("{} failed{again}{code}: {reason}", replica.replica),
         culprit: Some(replica.replica),
     }
 }
@@ -174,5 +177,151 @@ fn not_ready(replica: &ReplicaRecord, policy: &Policy) -> Verdict {
             replica.replica
         ),
         culprit: Some(replica.replica),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: Policy =
+        Policy { restarts: 2, ready_ms: 1000, grace_ms: 500, servers_leave: false };
+
+    /// A job given as `pserver-0 running, trainer-0 failed 1`: replicas, states, exit codes; `@N`
+    /// is the attempt. All were started at 100 and ended at 200.
+    fn record(text: &str) -> JobRecord {
+        let replica = |text: &str| {
+            let mut words = text.split_whitespace();
+            let mut replica = ReplicaRecord {
+                replica: words.next().unwrap().parse().unwrap(),
+                host: "localhost".to_owned(),
+                state: words.next().unwrap().parse().unwrap(),
+                attempt: 0,
+                pid: None,
+                ready: None,
+                exit_code: None,
+                message: None,
+                started_ms: Some(100),
+                ended_ms: Some(200),
+                log: "log".into(),
+                metrics: None,
+            };
+            for word in words {
+                match word.strip_prefix('@') {
+                    Some(attempt) => replica.attempt = attempt.parse().unwrap(),
+                    None => replica.exit_code = Some(word.parse().unwrap()),
+                }
+            }
+            replica
+        };
+        JobRecord {
+            version: 1,
+            job: "job".to_owned(),
+            state: JobState::Running,
+            reason: String::new(),
+            culprit: None,
+            exit_code: None,
+            began_ms: 0,
+            ended_ms: None,
+            ending: None,
+            replicas: text.split(',').map(replica).collect(),
+        }
+    }
+
+    fn check(now_ms: u64, text: &str, expect: &str) {
+        let (decision, _) = decide(now_ms, &record(text), &POLICY);
+        let names = |ids: Vec<ReplicaId>| {
+            ids.iter().map(ReplicaId::to_string).collect::<Vec<_>>().join(" ")
+        };
+        let shown = match decision {
+            Decision::Start(replicas) => format!("start {}", names(replicas)),
+            Decision::End(verdict) => format!("{} {}", verdict.state, verdict.exit_code),
+            Decision::Wait(moment) => format!("wait {moment:?}"),
+            decision => format!("{decision:?}"),
+        };
+        assert_eq!(shown, expect, "{text}");
+    }
+
+    #[test]
+    fn servers_come_first_and_trainers_when_all_serve() {
+        check(
+            0,
+            "master-0 pending, pserver-0 pending, trainer-0 pending",
+            "start master-0 pserver-0",
+        );
+        check(150, "pserver-0 starting, pserver-1 running, trainer-0 pending", "wait Some(1100)");
+        check(
+            150,
+            "pserver-0 running, trainer-0 pending, trainer-1 pending",
+            "start trainer-0 trainer-1",
+        );
+        check(0, "trainer-0 pending", "start trainer-0");
+        check(150, "pserver-0 running, trainer-0 running", "wait None");
+    }
+
+    #[test]
+    fn the_job_is_done_when_all_trainers_are() {
+        check(300, "pserver-0 running, trainer-0 succeeded 0, trainer-1 running", "wait None");
+        check(300, "pserver-0 running, trainer-0 succeeded 0", "succeeded 0");
+        // A server leaves by itself when the last trainer has said goodbye.
+        check(300, "pserver-0 succeeded 0, trainer-0 running", "wait None");
+        let leaving = Policy { servers_leave: true, ..POLICY };
+        let job = record("pserver-0 running, trainer-0 succeeded 0");
+        assert_eq!(decide(300, &job, &leaving).0, Decision::Wait(None));
+    }
+
+    #[test]
+    fn a_failure_is_repaired_as_often_as_allowed_and_then_ends_the_job() {
+        check(300, "pserver-0 running, trainer-0 failed 1", "start trainer-0");
+        check(300, "pserver-0 failed 137, trainer-0 running", "start pserver-0");
+        // The second time after a pause, the third time not at all.
+        check(300, "pserver-0 running, trainer-0 failed 1 @1", "wait Some(1200)");
+        check(1200, "pserver-0 running, trainer-0 failed 1 @1", "start trainer-0");
+        check(9000, "pserver-0 running, trainer-0 failed 7 @2", "failed 7");
+        // What is not there will not be there the next time.
+        check(300, "trainer-0 failed 127", "failed 127");
+        check(300, "trainer-0 failed 126", "failed 126");
+        check(300, "trainer-0 lost", "failed 1");
+    }
+
+    #[test]
+    fn a_server_has_until_its_deadline_to_get_ready() {
+        check(1099, "pserver-0 starting, trainer-0 pending", "wait Some(1100)");
+        check(1100, "pserver-0 starting, trainer-0 pending", "failed 1");
+        let (_, reason) = decide(1100, &record("master-0 starting"), &POLICY);
+        insta::assert_snapshot!(reason, @"master-0 did not get ready within 1 s: the end of its log says how far the master came; give it more time with --ready_timeout");
+    }
+
+    #[test]
+    fn reasons_are_plain_words() {
+        let reason = |text| decide(9000, &record(text), &POLICY).1;
+        insta::assert_snapshot!(reason("trainer-1 failed 139 @2"), @"trainer-1 failed after 2 of 2 restarts (exit code 139, signal 11): crashed: invalid memory access (segmentation fault)");
+        insta::assert_snapshot!(reason("trainer-1 failed 42 @2"), @"trainer-1 failed after 2 of 2 restarts: exited with code 42: the end of its log says why");
+        insta::assert_snapshot!(reason("trainer-1 failed 137"), @"trainer-1 is started again (1 of 2): killed or out of memory: if nobody killed it, ask for more memory");
+    }
+
+    #[test]
+    fn what_was_asked_to_end_is_killed_after_a_grace() {
+        let verdict = Verdict {
+            state: JobState::Killed,
+            exit_code: 130,
+            reason: "interrupted".to_owned(),
+            culprit: None,
+        };
+        let check = |now_ms, text, is_forced, expect| {
+            let ending = Ending { verdict: verdict.clone(), since_ms: 100, is_forced };
+            let job = JobRecord { ending: Some(ending), ..record(text) };
+            assert_eq!(decide(now_ms, &job, &POLICY).0, expect, "{text}");
+        };
+        let running = "pserver-0 running, trainer-0 killed 143";
+        check(599, running, false, Decision::Wait(Some(600)));
+        check(600, running, false, Decision::Kill);
+        check(9000, running, true, Decision::Wait(None));
+        check(
+            100,
+            "pserver-0 succeeded, trainer-0 killed, trainer-1 pending",
+            false,
+            Decision::Finish,
+        );
     }
 }

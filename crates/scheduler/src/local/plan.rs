@@ -16,6 +16,11 @@ const INTERFACE: &str = "lo";
 /// What people look for in a list of processes.
 const COMMENT: &str = "paddle_process_by_paddle";
 
+/// What a server is told that begins with a checkpoint.
+const RESTORE: &str = "--restore";
+/// Where the master keeps its state, in the job's directory.
+pub const MASTER_STATE: &str = "master";
+
 /// The replicas of a job on this machine. `paddle` is the program of the servers.
 pub fn plan(submission: &Submission, paddle: &Path) -> Result<JobPlan> {
     let spec = &submission.spec;
@@ -65,12 +70,15 @@ fn replica(submission: &Submission, id: ReplicaId, paddle: &Path) -> Result<Repl
         Role::Pserver => pserver(submission, id.rank, paddle),
         Role::Master => master(submission, paddle),
     };
-    let keeps_checkpoints = id.role == Role::Pserver && submission.checkpoint_dir.is_some();
+    let restore = match (id.role, submission.restore) {
+        (Role::Pserver, false) if submission.checkpoint_dir.is_some() => vec![RESTORE.to_owned()],
+        _ => Vec::new(),
+    };
     Ok(ReplicaPlan {
         id,
         host: 0,
         argv,
-        again: if keeps_checkpoints { vec!["--restore".to_owned()] } else { Vec::new() },
+        again: restore,
         environment,
         extra: spec.env.clone(),
         directory: spec.package.clone().into(),
@@ -108,7 +116,7 @@ fn program(submission: &Submission) -> Vec<String> {
 
 fn pserver(submission: &Submission, rank: u32, paddle: &Path) -> Vec<String> {
     let Submission { spec, ports, .. } = submission;
-    vec![
+    let mut argv = vec![
         paddle.to_string_lossy().into_owned(),
         "pserver".to_owned(),
         format!("--nics={INTERFACE}"),
@@ -119,7 +127,9 @@ fn pserver(submission: &Submission, rank: u32, paddle: &Path) -> Vec<String> {
         format!("--index={rank}"),
         format!("--servers={}", spec.pservers),
         format!("--comment={COMMENT}"),
-    ]
+    ];
+    argv.extend(submission.restore.then(|| RESTORE.to_owned()));
+    argv
 }
 
 fn master(submission: &Submission, paddle: &Path) -> Vec<String> {
@@ -129,7 +139,7 @@ fn master(submission: &Submission, paddle: &Path) -> Vec<String> {
         format!("--nics={INTERFACE}"),
         format!("--port={PORT}"),
         format!("--passes={}", submission.spec.passes),
-        format!("--state_dir={}", submission.directory.join("master").display()),
+        format!("--state_dir={}", submission.directory.join(MASTER_STATE).display()),
     ];
     argv.extend(submission.dataset.iter().map(|pattern| format!("--dataset={pattern}")));
     argv

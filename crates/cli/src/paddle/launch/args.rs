@@ -83,6 +83,9 @@ pub(crate) struct Args {
     /// Where servers keep checkpoints, below the workspace [default: they keep none]
     #[arg(long = "checkpoint_dir", alias = "checkpoint-dir", value_name = "DIR")]
     pub(crate) checkpoint_dir: Option<PathBuf>,
+    /// Begin with the newest checkpoint in --checkpoint_dir
+    #[arg(long, requires = "checkpoint_dir")]
+    pub(crate) restore: bool,
     /// A variable for every replica; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,

@@ -8,7 +8,9 @@ use contract::quantity::Quantity;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result, name};
 use scheduler::Submission;
+use scheduler::local::plan::MASTER_STATE;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// What the flags ask for.
@@ -25,6 +27,7 @@ pub(super) fn submission(args: &Args) -> Result<Submission> {
         log_dir,
         output_dir: workspace.join(&args.output_dir),
         checkpoint_dir: args.checkpoint_dir.as_ref().map(|folder| workspace.join(folder)),
+        restore: args.restore,
         dataset: args.dataset.clone(),
         ports: args.ports(Ports { first: 0, ..Ports::default() }),
         restarts: args.restarts,
@@ -88,11 +91,34 @@ pub(super) fn fresh_token() -> Result<Secret> {
     Ok(Secret::new(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
 }
 
-/// Where the job's record goes.
-pub(super) fn state_file(submission: &Submission) -> Result<PathBuf> {
-    std::fs::create_dir_all(&submission.directory).map_err(|source| {
+/// Makes the directory of the logs, in which an earlier job may have left things. Where the job's
+/// record goes comes back.
+pub(super) fn prepare(submission: &Submission) -> Result<PathBuf> {
+    let directory = &submission.directory;
+    let refused = |source| {
         Error::io("cannot make the directory of the logs", source)
-            .with("log_dir", submission.directory.display())
-    })?;
-    Ok(submission.directory.join(scheduler::local::STATE))
+            .with("log_dir", directory.display())
+    };
+    std::fs::create_dir_all(directory).map_err(refused)?;
+    if !submission.restore {
+        refuse_old_checkpoints(submission)?;
+        // The tasks that an earlier job has done are not done in this one.
+        match std::fs::remove_dir_all(directory.join(MASTER_STATE)) {
+            Err(source) if source.kind() != ErrorKind::NotFound => return Err(refused(source)),
+            _ => {}
+        }
+    }
+    Ok(directory.join(scheduler::local::STATE))
+}
+
+/// A server that is started again restores the newest checkpoint: it must be of this job.
+fn refuse_old_checkpoints(submission: &Submission) -> Result<()> {
+    let Some(folder) = &submission.checkpoint_dir else { return Ok(()) };
+    let is_used = folder.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+    if !is_used {
+        return Ok(());
+    }
+    let message = "there are checkpoints of an earlier job: continue it with --restore, or choose \
+                   an empty directory";
+    Err(Error::new(Kind::AlreadyExists, message).with("checkpoint_dir", folder.display()))
 }

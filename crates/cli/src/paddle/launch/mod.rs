@@ -39,7 +39,7 @@ fn run_here(args: &Args) -> Result<ExitCode> {
     if args.dry_run {
         return dry_run::print(&plan, args.output);
     }
-    let state_file = local::state_file(&submission)?;
+    let state_file = local::prepare(&submission)?;
     let open = async {
         let may_isolate = !args.no_pid_namespace;
         Ok(vec![scheduler::local::open(&paddle, &submission.directory, may_isolate).await?])

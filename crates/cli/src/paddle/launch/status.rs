@@ -44,3 +44,55 @@ fn figures(record: &JobRecord) -> Option<String> {
         newest("batch")
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use contract::state::JobState;
+
+    #[test]
+    fn states_are_counted_and_figures_joined() {
+        let replica = |name: &str, state, metrics| ReplicaRecord {
+            replica: name.parse().unwrap(),
+            host: "localhost".to_owned(),
+            state,
+            attempt: u32::from(name == "trainer-1"),
+            pid: None,
+            ready: None,
+            exit_code: None,
+            message: None,
+            started_ms: None,
+            ended_ms: None,
+            log: "log".into(),
+            metrics,
+        };
+        let figures = |cost: f64| serde_json::json!({"pass": 1, "batch": 20, "cost": cost, "samples_per_second": 150.4});
+        let mut record = JobRecord {
+            version: 1,
+            job: "job".to_owned(),
+            state: JobState::Running,
+            reason: String::new(),
+            culprit: None,
+            exit_code: None,
+            began_ms: 0,
+            ended_ms: None,
+            ending: None,
+            replicas: vec![
+                replica("pserver-0", ReplicaState::Running, None),
+                replica("trainer-0", ReplicaState::Running, None),
+                replica("trainer-1", ReplicaState::Starting, None),
+            ],
+        };
+        assert_eq!(
+            line(&record),
+            "pserver: 1 running  trainer: 1 starting, 1 running (1 restarted)"
+        );
+        record.replicas[1].metrics = Some(figures(0.5));
+        record.replicas[2].metrics = Some(figures(0.25));
+        assert_eq!(
+            line(&record),
+            "pserver: 1 running  trainer: 1 starting, 1 running (1 restarted)  \
+             pass 1 batch 20  cost 0.375000  301 samples/s"
+        );
+    }
+}
