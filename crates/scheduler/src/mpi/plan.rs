@@ -56,6 +56,10 @@ pub struct Job<'a> {
 /// The text by which people find the servers of such jobs.
 const COMMENT: &str = "--comment=paddle_cluster_pserver";
 
+/// How long `mpirun` waits between SIGTERM and SIGKILL: longer than rank 0 gives its replicas. Its
+/// own default is one second.
+const GRACE_SECONDS: &str = "15";
+
 /// One server and one trainer for each rank.
 pub fn plan(job: &Job<'_>, members: &[Member]) -> Result<JobPlan> {
     let endpoints = match job.ports.first {
@@ -189,6 +193,7 @@ impl Mpirun {
         if self.is_root {
             argv.push("--allow-run-as-root".to_owned());
         }
+        argv.extend(["--mca", "odls_base_sigkill_timeout", GRACE_SECONDS].map(str::to_owned));
         for name in &self.exported {
             argv.extend(["-x".to_owned(), name.clone()]);
         }
@@ -265,8 +270,8 @@ mod tests {
                 .map(str::to_owned)
                 .to_vec(),
         };
-        insta::assert_snapshot!(mpirun.argv().join(" "), @"mpirun -hostfile machines -n 3 --allow-run-as-root -x PADDLE_JOB_TOKEN --map-by node paddle launch --mpi -- python train.py");
+        insta::assert_snapshot!(mpirun.argv().join(" "), @"mpirun -hostfile machines -n 3 --allow-run-as-root --mca odls_base_sigkill_timeout 15 -x PADDLE_JOB_TOKEN --map-by node paddle launch --mpi -- python train.py");
         let smallest = Mpirun { ranks: 2, command: vec!["paddle".into()], ..Mpirun::default() };
-        insta::assert_snapshot!(smallest.argv().join(" "), @"mpirun -n 2 paddle");
+        insta::assert_snapshot!(smallest.argv().join(" "), @"mpirun -n 2 --mca odls_base_sigkill_timeout 15 paddle");
     }
 }

@@ -12,6 +12,7 @@ use contract::port::Ports;
 use contract::role::Role;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use scheduler::conductor::plan::{HostPlan, JobPlan, Policy, ReplicaPlan};
 use scheduler::conductor::{self, Stop, Watch};
 use scheduler::mpi::plan::{self, Member, Mpirun};
@@ -23,7 +24,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Under MPI")]
@@ -227,25 +231,56 @@ async fn follow(
 /// Runs `mpirun` under a supervisor of this machine, which ends it when this process is gone.
 pub(super) fn run_mpirun(args: &LaunchArgs) -> Result<ExitCode> {
     let workspace = workspace(args)?;
-    let log_dir = workspace.join(&args.log_dir);
-    let plan = plan_mpirun(args, &workspace)?;
+    let directory = workspace.join(&args.log_dir).join(".mpirun");
+    let mut plan = plan_mpirun(args, &workspace)?;
     if args.dry_run {
         return dry_run::print(&plan, args.output);
+    }
+    if !super::ssh::has_command("mpirun") {
+        let message = "mpirun is not in PATH: install Open MPI";
+        return Err(Error::new(Kind::NotFound, message));
     }
     let paddle = crate::this_program()?;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|source| Error::io("cannot start a runtime", source))?;
     let record = runtime.block_on(async {
         let stops = signals::listen()?;
-        let directory = log_dir.join(".mpirun");
         let host = scheduler::local::open(&paddle, &directory, !args.no_pid_namespace).await?;
-        conductor::run(&plan, vec![host], stops, &mut Through).await
+        let complaints = divert_complaints(&mut plan, &directory)?;
+        let record = conductor::run(&plan, vec![host], stops, &mut Through).await;
+        // What was written before the end is in the pipe.
+        let _ = tokio::time::timeout(ORDERLY, complaints).await;
+        record
     })?;
-    if record.exit_code == Some(127) {
-        let message = "mpirun cannot be run: install Open MPI, or put it into PATH";
-        return Err(Error::new(Kind::NotFound, message).with("said", record.reason));
-    }
     Ok(super::code(&record))
+}
+
+/// A supervisor keeps both outputs of a replica as one. Here they stay two: standard error goes
+/// through a pipe with a name to our own.
+fn divert_complaints(plan: &mut JobPlan, directory: &Path) -> Result<JoinHandle<()>> {
+    let path = directory.join("stderr");
+    let refused =
+        |source| Error::io("cannot make a pipe for mpirun", source).with("path", path.display());
+    // One that a launch before this left behind serves as well.
+    match mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        Err(errno) => return Err(refused(errno.into())),
+    }
+    let mut pipe = pipe::OpenOptions::new().open_receiver(&path).map_err(refused)?;
+    for replica in &mut plan.replicas {
+        let shell = ["sh", "-c", "exec \"$@\" 2> \"$0\""].map(str::to_owned);
+        let words = shell.into_iter().chain([path.to_string_lossy().into_owned()]);
+        replica.argv = words.chain(std::mem::take(&mut replica.argv)).collect();
+    }
+    Ok(tokio::spawn(async move {
+        let mut piece = vec![0; 64 << 10];
+        // Before mpirun has opened its end, there is none.
+        while let Ok(count) = pipe.read(&mut piece).await {
+            if count == 0 || std::io::stderr().write_all(&piece[..count]).is_err() {
+                return;
+            }
+        }
+    }))
 }
 
 fn plan_mpirun(args: &LaunchArgs, workspace: &Path) -> Result<JobPlan> {

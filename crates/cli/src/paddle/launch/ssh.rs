@@ -280,7 +280,7 @@ impl Launch<'_> {
             Some(package) => Manifest::scan(package, &[LOG_DIR])?,
             None => Manifest::default(),
         };
-        let has_rsync = self.package.is_some() && find_command("rsync");
+        let has_rsync = self.package.is_some() && has_command("rsync");
         let source = self.package.as_ref().map(|root| Source {
             root,
             manifest: &manifest,
@@ -403,7 +403,8 @@ fn origin(package: Option<&Path>) -> String {
     format!("{} {path}", machine.trim())
 }
 
-fn find_command(name: &str) -> bool {
+/// Whether a command is in PATH.
+pub(super) fn has_command(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
