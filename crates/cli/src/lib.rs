@@ -4,3 +4,4 @@
 pub mod exit;
 pub mod logging;
 pub mod output;
+pub mod status;

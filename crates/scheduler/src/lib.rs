@@ -15,6 +15,7 @@
 //! Every backend folder has the same files: `mod.rs`, the only I/O; `plan.rs`, pure, what would
 //! run; `state.rs`, its words for states in ours.
 
+pub mod quote;
 pub mod replica;
 
 pub mod conductor;

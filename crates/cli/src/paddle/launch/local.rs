@@ -1,7 +1,6 @@
 //! `paddle launch` on this machine: flags → a submission → a plan and its one supervisor.
 
 use super::args::Args;
-use super::quote::quote;
 use contract::job::{JobSpec, Resources, RoleResources};
 use contract::port::Ports;
 use contract::quantity::Quantity;
@@ -9,6 +8,7 @@ use contract::secret::Secret;
 use contract::{Error, Kind, Result, name};
 use scheduler::Submission;
 use scheduler::local::plan::MASTER_STATE;
+use scheduler::quote::quote;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub(super) fn submission(args: &Args) -> Result<Submission> {
 }
 
 fn spec(args: &Args, workspace: &Path) -> Result<JobSpec> {
-    let units = Quantity::whole(args.trainer_count.into());
+    let units = Quantity::whole(args.trainer_count);
     let trainer = match args.use_gpu {
         true => Resources { gpu: units, ..Resources::default() },
         false => Resources { cpu: units, ..Resources::default() },

@@ -3,9 +3,7 @@
 mod args;
 mod dry_run;
 mod local;
-mod quote;
 pub(crate) mod signals;
-mod status;
 mod view;
 
 pub(crate) use args::Args;
