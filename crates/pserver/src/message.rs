@@ -332,39 +332,6 @@ pub struct Statistics {
     pub last_cut: u64,
 }
 
-/// An error as it travels.
-#[derive(Debug, Serialize, Deserialize)]
-struct Fault {
-    kind: String,
-    message: String,
-    context: Vec<(String, String)>,
-}
-
-/// An error as JSON.
-pub fn encode_error(error: &Error) -> Vec<u8> {
-    let fault = Fault {
-        kind: format!("{:?}", error.kind()),
-        message: error.message().to_owned(),
-        context: error.context().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
-    };
-    serde_json::to_vec(&fault).unwrap_or_default()
-}
-
-/// An error that a peer sent.
-pub fn decode_error(body: &[u8]) -> Error {
-    let Ok(fault) = serde_json::from_slice::<Fault>(body) else {
-        return damaged("the peer failed and did not say why");
-    };
-    let kind = Kind::ALL.into_iter().find(|kind| format!("{kind:?}") == fault.kind);
-    let context: Vec<String> =
-        fault.context.iter().map(|(key, value)| format!("{key}: {value}")).collect();
-    let message = match context.is_empty() {
-        true => fault.message,
-        false => format!("{} ({})", fault.message, context.join(", ")),
-    };
-    Error::new(kind.unwrap_or(Kind::Io), message)
-}
-
 /// Reads a JSON message.
 pub fn decode_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T> {
     serde_json::from_slice(body).map_err(|source| damaged("message cannot be read").because(source))

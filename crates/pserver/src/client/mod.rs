@@ -8,9 +8,8 @@
 //!
 //! [`Blocking`] is the same for callers that have no runtime of their own.
 //!
-//! Reading order: what a client is told (`config`), waiting between attempts (`retry`), one
-//! connection (`session`), what outlives it (`progress`), one port (`link`), which part of the model
-//! is where (`layout`, `split`, `unique`), requests (`plan`), and the calls (`step`, `life`).
+//! Reading order: what a client is told (`config`), what outlives a connection (`progress`), one port
+//! (`link`), which part of the model is where (`layout`, `split`, `unique`), requests (`plan`), and the calls (`step`, `life`).
 
 mod blocking;
 mod config;
@@ -19,20 +18,19 @@ mod life;
 mod link;
 mod plan;
 mod progress;
-mod retry;
-mod session;
 mod split;
 mod step;
 #[cfg(test)]
 mod testing;
 mod unique;
 
-pub use blocking::{Blocking, Interrupt};
-pub use config::{Addresses, ClientConfig, fresh_incarnation};
-pub use retry::Retry;
+pub use blocking::Blocking;
+pub use config::{Addresses, ClientConfig};
 pub use unique::deduplicate;
+pub use wire::blocking::Interrupt;
 /// How to speak TLS, for [`ClientConfig::tls`].
 pub use wire::tls;
+pub use wire::{Retry, fresh_incarnation};
 
 use contract::Result;
 use layout::Layout;
