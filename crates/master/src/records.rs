@@ -4,7 +4,7 @@ use crate::task::Piece;
 use contract::Result;
 
 /// How records are read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ReadOptions {
     /// Blocks (RecordIO chunks, or some megabytes of lines) that wait for the caller, at least 1.
     pub blocks_ahead: usize,
