@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+import paddle.v2 as paddle
 from paddle.v2 import reader
 from paddle.v2.minibatch import batch
 from paddle.v2.reader.flow import Tracked
@@ -200,6 +201,24 @@ def test_a_function_around_a_reader_ends_what_is_followed():
     assert not isinstance(batch(lists_all, 2), Tracked)
     next(iter(batch(lists_all, 2)()))
     assert len(ledger.consumed) == 1
+
+
+def test_training_asks_for_a_batch_when_it_is_done_with_the_one_before():
+    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(1))
+    y = paddle.layer.data(name="y", type=paddle.data_type.dense_vector(1))
+    cost = paddle.layer.square_error_cost(input=paddle.layer.fc(input=x, size=1), label=y)
+    parameters = paddle.parameters.create(cost)
+    trainer = paddle.trainer.SGD(cost, parameters, paddle.optimizer.Momentum(learning_rate=1e-3))
+    ledger = Ledger()
+    samples = reader.map_readers(lambda record: ([1.0], [2.0]), ledger.source([2, 2, 2]))
+    seen = []
+
+    def look(event):
+        if isinstance(event, (paddle.event.EndIteration, paddle.event.EndPass)):
+            seen.append(len(ledger.consumed))
+
+    trainer.train(batch(samples, 2), num_passes=2, event_handler=look)
+    assert seen == [0, 1, 2, 3, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("name", DECORATORS)
