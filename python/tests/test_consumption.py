@@ -236,10 +236,9 @@ def test_a_cache_is_consumed_with_its_first_pass_and_read_no_more():
 
 
 def test_no_thread_is_left_of_readers_that_are_followed():
-    before = threading.active_count()
     ledger = Ledger()
     ledger.read(reader.buffered(ledger.source([9]), 1)(), 1)
-    for thread in threading.enumerate():
-        if thread.name == "reader":
-            thread.join(30)
-    assert threading.active_count() == before
+    threads = [thread for thread in threading.enumerate() if thread.name == "reader"]
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
