@@ -69,8 +69,7 @@ def test_a_data_set_is_split_and_read_as_the_environment_says(monkeypatch):
     common.split(
         reader=uci_housing.train(), line_count=15, suffix="./uci_housing/train-%05d.pickle"
     )
-    monkeypatch.setattr(common, "DATA_HOME", os.getcwd())
-    pattern = os.path.join(common.DATA_HOME, "uci_housing/train-*.pickle")
+    pattern = os.path.join(os.getcwd(), "uci_housing/train-*.pickle")
 
     def train():
         return common.cluster_files_reader(
