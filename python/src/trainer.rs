@@ -133,6 +133,22 @@ impl Trainer {
         self.with(py, Steps::start_pass)
     }
 
+    /// No data for now: other trainers do not wait for this one until its next step.
+    fn rest(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, Steps::rest)
+    }
+
+    /// The first checkpoint that will have all gradients so far.
+    fn next_cut(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        self.with(py, |steps| Ok(steps.next_cut()))
+    }
+
+    /// The checkpoints that servers began with: number, and which life of the server it was.
+    fn restored(&self, py: Python<'_>) -> PyResult<Vec<(u64, u64)>> {
+        let restored = self.with(py, |steps| Ok(steps.restored()))?;
+        Ok(restored.into_iter().map(|one| (one.cut, one.server)).collect())
+    }
+
     /// A pass is over; with several trainers this waits for all.
     fn finish_pass(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, Steps::finish_pass)
