@@ -5,11 +5,12 @@ The program is the same in both cases: the environment says who it is and where 
 
 import argparse
 import gzip
+import itertools
 import os
 import random
 
-import housing
 import paddle.v2 as paddle
+from paddle.v2.dataset import uci_housing
 
 TRAINER_ID = int(os.getenv("PADDLE_INIT_TRAINER_ID", "0"))
 TRAINERS = int(os.getenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1"))
@@ -41,10 +42,12 @@ def main():
         ),
         is_local=IS_LOCAL,
     )
-    train_data, test_data = housing.load(arguments.data)
-    train_reader = housing.shard(
-        paddle.reader.shuffle(train_data, buf_size=500), TRAINERS, TRAINER_ID
-    )
+    train_data, test_data = uci_housing.load_data(arguments.data)
+    shuffled = paddle.reader.shuffle(train_data, buf_size=500)
+
+    def own_samples():
+        return itertools.islice(shuffled(), TRAINER_ID, None, TRAINERS)
+
 
     def report(event):
         if isinstance(event, paddle.event.EndIteration) and event.batch_id % 100 == 0:
@@ -59,7 +62,7 @@ def main():
 
     os.makedirs(arguments.output, exist_ok=True)
     trainer.train(
-        reader=paddle.batch(train_reader, arguments.batch_size),
+        reader=paddle.batch(own_samples, arguments.batch_size),
         num_passes=arguments.num_passes,
         event_handler=report,
     )
@@ -67,7 +70,8 @@ def main():
 
 def describe():
     """The cost of predicting the price, and the prediction."""
-    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(housing.FEATURES))
+    features = len(uci_housing.feature_names)
+    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(features))
     y = paddle.layer.data(name="y", type=paddle.data_type.dense_vector(1))
     price = paddle.layer.fc(input=x, size=1, act=paddle.activation.Linear())
     return paddle.layer.square_error_cost(input=price, label=y), price

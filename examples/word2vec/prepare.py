@@ -9,13 +9,13 @@ parts are alike.
 """
 
 import argparse
-import collections
 import contextlib
+import itertools
 import os
 import pickle
-import tarfile
 
 import generate
+from paddle.v2.dataset import imikolov
 
 WORDS_PER_LINE = 5
 TEXTS = {"train": "ptb.train.txt", "test": "ptb.valid.txt"}
@@ -28,7 +28,8 @@ def main():
     else:
         texts = {name: load(arguments.source, file) for name, file in TEXTS.items()}
 
-    ids = dictionary(texts, arguments.min_word_freq)
+    everything = itertools.chain.from_iterable(texts.values())
+    ids = imikolov.rank_words(everything, arguments.min_word_freq)
     os.makedirs(arguments.output, exist_ok=True)
     with open(os.path.join(arguments.output, "word_dict.pickle"), "wb") as file:
         pickle.dump(ids, file)
@@ -43,30 +44,14 @@ def load(source, file):
     if os.path.isdir(source):
         with open(os.path.join(source, file), encoding="utf-8") as text:
             return [line.split() for line in text]
-    with tarfile.open(source) as archive:
-        text = archive.extractfile(f"./simple-examples/data/{file}")
-        return [line.decode().split() for line in text]
-
-
-def dictionary(texts, min_word_freq):
-    """Ids of the words that are more frequent than that, the most frequent first; `<unk>` last."""
-    counts = collections.Counter({"<s>": 0, "<e>": 0})
-    for sentences in texts.values():
-        for sentence in sentences:
-            counts.update(["<s>", *sentence, "<e>"])
-    del counts["<unk>"]
-    known = [(-count, word) for word, count in counts.items() if count > min_word_freq]
-    words = [word for _, word in sorted(known)]
-    return {word: place for place, word in enumerate([*words, "<unk>"])}
+    return list(imikolov.sentences(source, f"simple-examples/data/{file}"))
 
 
 def lines(sentences, ids):
     """All runs of five words, as ids."""
-    unknown = ids["<unk>"]
     for sentence in sentences:
-        row = [ids.get(word, unknown) for word in ["<s>", *sentence, "<e>"]]
-        for start in range(len(row) - WORDS_PER_LINE + 1):
-            yield ",".join(map(str, row[start : start + WORDS_PER_LINE])) + "\n"
+        for row in imikolov.ngrams(sentence, ids, WORDS_PER_LINE):
+            yield ",".join(map(str, row)) + "\n"
 
 
 def write(path, lines, split_count):
