@@ -7,13 +7,22 @@
 //!
 //! Knows nothing of training, jobs or HTTP. It takes bound listeners and a signal to stop, and neither
 //! prints nor reads the environment.
+//!
+//! Reading order: what is dealt out (`task`, `dataset`), who has it (`queue`), on disk (`journal`), on
+//! the wire (`message`), the server, the client, and the records of a task (`records`).
 
+pub mod dataset;
 pub mod task;
 
+pub mod journal;
+pub mod queue;
+
 pub mod message;
+mod metrics;
 
 pub mod client;
 pub mod records;
+pub mod server;
 
 /// The documented port of a master.
 pub const PORT: u16 = 8080;

@@ -15,8 +15,8 @@ pub const KIND: u16 = 1;
 
 /// The longest name of a trainer, in bytes.
 pub const NAME_BYTES_MAX: usize = 256;
-/// The longest reason of a failure, in bytes; what is longer is cut.
-pub const REASON_BYTES_MAX: usize = 4096;
+/// The longest reason of a failure, in characters; what is longer is cut.
+pub const REASON_CHARS_MAX: usize = 1000;
 /// The most patterns of a dataset.
 pub const PATTERNS_MAX: usize = 4096;
 /// The longest pattern of a dataset, in bytes.
@@ -204,7 +204,7 @@ pub struct SetAsideTask {
     pub pass: u64,
     /// Why it failed the last time.
     pub reason: String,
-    /// The files it is made of.
+    /// The files it is made of, the first ten.
     pub files: Vec<String>,
 }
 
