@@ -1,4 +1,4 @@
-"""First readers: of an array, the lines of a text, the records of RecordIO files."""
+"""First readers: of an array, the lines of a text, RecordIO files, what a master deals out."""
 
 import os
 import pickle
@@ -9,9 +9,10 @@ import numpy as np
 
 import recordio as _recordio
 from paddle.v2 import mistake
+from paddle.v2.reader.cloud import cloud_reader
 from paddle.v2.reader.flow import Reader
 
-__all__ = ["np_array", "recordio", "text_file"]
+__all__ = ["cloud_reader", "np_array", "recordio", "text_file"]
 
 
 @mistake.checked_arguments
@@ -60,4 +61,4 @@ def recordio(
 
 
 def __getattr__(name: str) -> Any:
-    raise mistake.missing_name("paddle.reader.creator", name, __all__, ["cloud_reader"])
+    raise mistake.missing_name("paddle.reader.creator", name, __all__)
