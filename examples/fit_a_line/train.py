@@ -43,11 +43,6 @@ def main():
         is_local=IS_LOCAL,
     )
     train_data, test_data = uci_housing.load_data(arguments.data)
-    shuffled = paddle.reader.shuffle(train_data, buf_size=500)
-
-    def own_samples():
-        return itertools.islice(shuffled(), TRAINER_ID, None, TRAINERS)
-
 
     def report(event):
         if isinstance(event, paddle.event.EndIteration) and event.batch_id % 100 == 0:
@@ -62,10 +57,19 @@ def main():
 
     os.makedirs(arguments.output, exist_ok=True)
     trainer.train(
-        reader=paddle.batch(own_samples, arguments.batch_size),
+        reader=paddle.batch(own_samples(train_data, arguments), arguments.batch_size),
         num_passes=arguments.num_passes,
         event_handler=report,
     )
+
+
+def own_samples(train_data, arguments):
+    """A reader of what this trainer learns from: what a master gives it, or its share of all."""
+    if arguments.recordio:
+        dealt_out = paddle.reader.creator.cloud_reader(arguments.recordio)
+        return paddle.reader.shuffle(dealt_out, buf_size=500)
+    shuffled = paddle.reader.shuffle(train_data, buf_size=500)
+    return lambda: itertools.islice(shuffled(), TRAINER_ID, None, TRAINERS)
 
 
 def describe():
@@ -80,6 +84,7 @@ def describe():
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="data/housing.data")
+    parser.add_argument("--recordio", help="train on these files, dealt out by the job's master")
     parser.add_argument("--output", default="output", help="folder of the models")
     parser.add_argument("--init_model", help="a model to go on with")
     parser.add_argument("--preset", choices=PRESETS, default="full")

@@ -3,9 +3,10 @@
     word_dict.pickle
     train_data_dir/train.txt    train.txt-00000    train.txt-00001    …
     test_data_dir/test.txt      test.txt-00000     …
+    recordio/train-00000        train-00001        …
 
 A line is five word ids with commas between. Line i goes to part i modulo the number of parts, so
-parts are alike.
+parts are alike. The RecordIO files are for a master to deal out: a record is a pickled tuple of five.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import os
 import pickle
 
 import generate
-from paddle.v2.dataset import imikolov
+from paddle.v2.dataset import common, imikolov
 
 WORDS_PER_LINE = 5
 TEXTS = {"train": "ptb.train.txt", "test": "ptb.valid.txt"}
@@ -36,7 +37,11 @@ def main():
     for name, sentences in texts.items():
         folder = os.path.join(arguments.output, f"{name}_data_dir")
         os.makedirs(folder, exist_ok=True)
-        write(os.path.join(folder, f"{name}.txt"), lines(sentences, ids), arguments.split_count)
+        rows = list(five_words(sentences, ids))
+        write(os.path.join(folder, f"{name}.txt"), rows, arguments.split_count)
+        if name == "train":
+            recordio = os.path.join(arguments.output, "recordio")
+            common.convert(recordio, lambda: iter(rows), arguments.line_count, name)
 
 
 def load(source, file):
@@ -47,19 +52,19 @@ def load(source, file):
     return list(imikolov.sentences(source, f"simple-examples/data/{file}"))
 
 
-def lines(sentences, ids):
+def five_words(sentences, ids):
     """All runs of five words, as ids."""
     for sentence in sentences:
-        for row in imikolov.ngrams(sentence, ids, WORDS_PER_LINE):
-            yield ",".join(map(str, row)) + "\n"
+        yield from imikolov.ngrams(sentence, ids, WORDS_PER_LINE)
 
 
-def write(path, lines, split_count):
+def write(path, rows, split_count):
     """The whole file, and its parts."""
     names = [path, *(f"{path}-{number:05}" for number in range(split_count))]
     with contextlib.ExitStack() as stack:
         whole, *parts = [stack.enter_context(open(name, "w", encoding="ascii")) for name in names]
-        for number, line in enumerate(lines):
+        for number, row in enumerate(rows):
+            line = ",".join(map(str, row)) + "\n"
             whole.write(line)
             parts[number % split_count].write(line)
 
@@ -74,6 +79,7 @@ def parse_arguments():
     parser.add_argument("--output", default=".")
     parser.add_argument("--min_word_freq", type=int, default=50)
     parser.add_argument("--split_count", type=int, default=3, help="parts, one a trainer")
+    parser.add_argument("--line_count", type=int, default=1000, help="lines of a RecordIO file")
     return parser.parse_args()
 
 
