@@ -1,6 +1,6 @@
 //! The verbs of `paddle`. Their own arguments are beside their code.
 
-use crate::{pserver, recordio, version};
+use crate::{master, pserver, recordio, version};
 use clap::{Parser, Subcommand};
 
 /// Distributed training with parameter servers: run and inspect the parts of a job.
@@ -16,6 +16,7 @@ pub(crate) enum Verb {
     /// Print the version and what this build contains
     Version(version::Args),
     Pserver(Box<pserver::Args>),
+    Master(Box<master::Args>),
     /// Inspect, print, check and convert RecordIO files
     #[command(subcommand)]
     Recordio(recordio::Verb),
