@@ -83,6 +83,8 @@ pub struct Submission {
     pub restore: bool,
     /// The files that the master deals out, as patterns; none if the program names them.
     pub dataset: Vec<String>,
+    /// After how many passes the master ends; 0 if the program says when it has seen enough.
+    pub master_passes: u32,
     /// The ports of a parameter server; a first port of 0 lets the system choose.
     pub ports: Ports,
     /// How often one rank may be started again after a failure.

@@ -1,6 +1,6 @@
 //! The verbs of `paddle`. Their own arguments are beside their code.
 
-use crate::{launch, pserver, recordio, supervise, version};
+use crate::{launch, master, pserver, recordio, supervise, version};
 use clap::{Parser, Subcommand};
 
 /// Distributed training with parameter servers: run and inspect the parts of a job.
@@ -17,6 +17,7 @@ pub(crate) enum Verb {
     Version(version::Args),
     Launch(Box<launch::Args>),
     Pserver(Box<pserver::Args>),
+    Master(Box<master::Args>),
     /// Inspect, print, check and convert RecordIO files
     #[command(subcommand)]
     Recordio(recordio::Verb),

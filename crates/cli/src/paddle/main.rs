@@ -3,8 +3,10 @@
 mod args;
 mod conduct;
 mod launch;
+mod master;
 mod pserver;
 mod recordio;
+mod service;
 mod supervise;
 mod version;
 
@@ -19,6 +21,7 @@ fn main() -> ExitCode {
     cli::exit::run("paddle", || match paddle.verb {
         Verb::Version(args) => version::run(&args),
         Verb::Pserver(args) => pserver::run(&args),
+        Verb::Master(args) => master::run(*args),
         Verb::Recordio(args) => recordio::run(args),
         Verb::Launch(args) => launch::run(&args),
         Verb::Supervise(args) => supervise::run(&args),
