@@ -44,10 +44,14 @@ pub enum Verb {
     Cut = 11,
     /// JSON [`Statistics`].
     Statistics = 12,
+    /// A trainer has no data for now: nobody waits for it until it wakes.
+    Rest = 13,
+    /// A trainer that rested has data again; answered with the step that it takes part in.
+    Wake = 14,
 }
 
 impl Verb {
-    const ALL: [Verb; 12] = [
+    const ALL: [Verb; 14] = [
         Verb::Join,
         Verb::Begin,
         Verb::Set,
@@ -60,6 +64,8 @@ impl Verb {
         Verb::Scan,
         Verb::Cut,
         Verb::Statistics,
+        Verb::Rest,
+        Verb::Wake,
     ];
 
     /// The verb of a frame.
@@ -266,6 +272,9 @@ pub struct Join {
     /// The last push frame that this process knows to be applied.
     #[serde(default)]
     pub acknowledged: u64,
+    /// Whether it has no data for now.
+    #[serde(default)]
+    pub is_resting: bool,
     /// Async: gradients older than this many times the number of trainers are thrown away.
     #[serde(default)]
     pub lag_ratio_max: Option<f32>,
@@ -321,39 +330,6 @@ pub struct Statistics {
     pub bytes: u64,
     /// The newest checkpoint that is complete on disk.
     pub last_cut: u64,
-}
-
-/// An error as it travels.
-#[derive(Debug, Serialize, Deserialize)]
-struct Fault {
-    kind: String,
-    message: String,
-    context: Vec<(String, String)>,
-}
-
-/// An error as JSON.
-pub fn encode_error(error: &Error) -> Vec<u8> {
-    let fault = Fault {
-        kind: format!("{:?}", error.kind()),
-        message: error.message().to_owned(),
-        context: error.context().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
-    };
-    serde_json::to_vec(&fault).unwrap_or_default()
-}
-
-/// An error that a peer sent.
-pub fn decode_error(body: &[u8]) -> Error {
-    let Ok(fault) = serde_json::from_slice::<Fault>(body) else {
-        return damaged("the peer failed and did not say why");
-    };
-    let kind = Kind::ALL.into_iter().find(|kind| format!("{kind:?}") == fault.kind);
-    let context: Vec<String> =
-        fault.context.iter().map(|(key, value)| format!("{key}: {value}")).collect();
-    let message = match context.is_empty() {
-        true => fault.message,
-        false => format!("{} ({})", fault.message, context.join(", ")),
-    };
-    Error::new(kind.unwrap_or(Kind::Io), message)
 }
 
 /// Reads a JSON message.

@@ -15,6 +15,7 @@
 //! Every backend folder has the same files: `mod.rs`, the only I/O; `plan.rs`, pure, what would
 //! run; `state.rs`, its words for states in ours.
 
+pub mod quote;
 pub mod replica;
 
 pub mod conductor;
@@ -84,6 +85,8 @@ pub struct Submission {
     pub restore: bool,
     /// The files that the master deals out, as patterns; none if the program names them.
     pub dataset: Vec<String>,
+    /// After how many passes the master ends; 0 if the program says when it has seen enough.
+    pub master_passes: u32,
     /// The ports of a parameter server; a first port of 0 lets the system choose.
     pub ports: Ports,
     /// How often one rank may be started again after a failure.

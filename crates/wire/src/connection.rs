@@ -5,9 +5,11 @@ use crate::transfer::{failure, within};
 use crate::{Limits, Receiver, Sender, handshake, tls};
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
+use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
@@ -95,6 +97,14 @@ impl Endpoint {
         let outcome = within(limit, "handshake took too long", work).await;
         outcome.and_then(|outcome| outcome).map_err(|error| error.with("peer", name))
     }
+}
+
+/// An incarnation that no other process has: random numbers of the operating system, the time and
+/// the process.
+pub fn fresh_incarnation() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let facts = (now.unwrap_or_default().as_nanos(), std::process::id());
+    RandomState::new().hash_one(facts).max(1)
 }
 
 const SERVICE_NAME_BYTES: usize = 8;

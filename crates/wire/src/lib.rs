@@ -4,8 +4,10 @@
 //! A server turns each accepted socket into a [`Connection`] with an [`Acceptor`], a client dials
 //! with a [`Connector`]; both say who they are by an [`Endpoint`]. On the way TLS is spoken if it is
 //! configured, and each side proves to the other that it has the job's token. Then frames flow both
-//! ways, many requests at a time, answered in any order. Matching replies to requests, retrying and
-//! reconnecting are the application's.
+//! ways, many requests at a time, answered in any order. What both applications' clients need besides
+//! is here too: matching replies to requests ([`Session`]), waiting between attempts ([`Retry`]), a
+//! runtime for callers without one ([`blocking`]) and errors as they travel ([`fault`]). What to ask
+//! again after a connection broke is theirs.
 //!
 //! Whatever comes from a peer is checked before it is believed; it never panics, and never makes us
 //! allocate more than a small multiple of what the peer really sent. Timeouts need a tokio runtime
@@ -13,7 +15,7 @@
 //!
 //! Reading order: what it may cost ([`Limits`]) → bytes of a header ([`frame`]) → memory of bodies
 //! ([`Pool`]) → socket to frames and back ([`Receiver`], [`Sender`]) → who may talk (`handshake`) →
-//! [`tls`] → all of it together ([`Connection`]).
+//! [`tls`] → all of it together ([`Connection`]) → as a client uses it ([`Session`]).
 //!
 //! ```
 //! use wire::{Acceptor, Connector, Endpoint, Header, Service};
@@ -62,10 +64,19 @@ pub mod tls;
 
 mod connection;
 
-pub use connection::{Acceptor, Connection, Connector, Endpoint, Peer, Service, Stream};
+pub mod blocking;
+pub mod fault;
+mod retry;
+mod session;
+
+pub use connection::{
+    Acceptor, Connection, Connector, Endpoint, Peer, Service, Stream, fresh_incarnation,
+};
 pub use frame::{Frame, Header, cast};
 pub use handshake::VERSION;
 pub use limits::Limits;
 pub use pool::{Body, Pool};
 pub use receiver::Receiver;
+pub use retry::{Attempts, Retry, may_pass};
 pub use sender::Sender;
+pub use session::{Delivery, Session, Waiter};

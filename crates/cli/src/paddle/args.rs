@@ -1,6 +1,6 @@
 //! The verbs of `paddle`. Their own arguments are beside their code.
 
-use crate::{kill, launch, pserver, recordio, supervise, version};
+use crate::{kill, launch, master, pserver, recordio, supervise, version};
 use clap::{Parser, Subcommand};
 
 /// Distributed training with parameter servers: run and inspect the parts of a job.
@@ -18,6 +18,7 @@ pub(crate) enum Verb {
     Launch(Box<launch::Args>),
     Kill(kill::Args),
     Pserver(Box<pserver::Args>),
+    Master(Box<master::Args>),
     /// Inspect, print, check and convert RecordIO files
     #[command(subcommand)]
     Recordio(recordio::Verb),

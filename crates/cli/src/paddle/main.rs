@@ -4,9 +4,11 @@ mod args;
 mod conduct;
 mod kill;
 mod launch;
+mod master;
 mod node;
 mod pserver;
 mod recordio;
+mod service;
 mod supervise;
 mod version;
 
@@ -22,6 +24,7 @@ fn main() -> ExitCode {
     cli::exit::run("paddle", || match paddle.verb {
         Verb::Version(args) => version::run(&args),
         Verb::Pserver(args) => pserver::run(&args),
+        Verb::Master(args) => master::run(*args),
         Verb::Recordio(args) => recordio::run(args),
         Verb::Launch(args) => launch::run(&args),
         Verb::Kill(args) => kill::run(&args),

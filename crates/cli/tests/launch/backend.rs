@@ -35,6 +35,7 @@ fn submission(folder: &Path, entry: &str) -> Submission {
         checkpoint_dir: None,
         restore: false,
         dataset: Vec::new(),
+        master_passes: 0,
         ports: Ports { first: 0, ..Ports::default() },
         restarts: 0,
         ready_seconds: 60,

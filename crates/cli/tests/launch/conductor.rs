@@ -5,6 +5,7 @@ use contract::env::Environment;
 use contract::job::JobSpec;
 use contract::role::Role;
 use contract::state::{JobState, ReplicaState};
+use scheduler::conductor::decide::Decision;
 use scheduler::conductor::plan::{HostPlan, JobPlan, PORT, Policy, ReplicaPlan};
 use scheduler::conductor::{self, Watch};
 use scheduler::{JobRecord, ReplicaId, local};
@@ -26,8 +27,10 @@ impl Watch for Seen {
         self.lines.extend(text.lines().map(|line| format!("{replica} {line}")));
     }
 
-    fn decided(&mut self, reason: &str) {
-        self.reasons.push(reason.to_owned());
+    fn decided(&mut self, decision: &Decision, reason: &str) {
+        if *decision != Decision::Finish {
+            self.reasons.push(reason.to_owned());
+        }
     }
 
     fn changed(&mut self, _: &JobRecord) -> contract::Result<()> {

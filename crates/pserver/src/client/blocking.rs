@@ -1,22 +1,13 @@
 //! The client for callers without a runtime: Python, and programs that just wait.
 
 use super::{
-    Addresses, Client, ClientConfig, Gradient, Page, Position, Pull, PullStyle, PushReport, Start,
-    Value,
+    Addresses, Client, ClientConfig, Gradient, Page, Position, Pull, PullStyle, PushReport,
+    Restored, Start, Value,
 };
 use crate::message::Statistics;
-use contract::{Error, Kind, Result};
+use contract::Result;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::runtime::Runtime;
-
-/// Asked a few times a second while a call waits; an error ends the call with it. Python puts its
-/// check for signals here. A push that is ended so cannot be made up for, see [`Client::push`].
-pub type Interrupt = Box<dyn Fn() -> Result<()> + Send + Sync>;
-
-const INTERRUPT_INTERVAL: Duration = Duration::from_millis(100);
-/// One reads while another writes; the caller's thread does the rest.
-const WORKERS: usize = 2;
+use wire::blocking::{self, Interrupt};
 
 /// A [`Client`] with a runtime of its own, whose calls block. Errors as of the client's.
 ///
@@ -24,36 +15,20 @@ const WORKERS: usize = 2;
 /// a `fork` the child's copy refuses to work, and is forgotten when dropped.
 pub struct Blocking {
     client: Arc<Client>,
-    /// Always there, but to be dropped in its own way.
-    runtime: Option<Runtime>,
-    interrupt: Option<Interrupt>,
-    process: u32,
+    runtime: blocking::Blocking,
 }
 
 impl Blocking {
-    /// As [`Client::connect`].
+    /// As [`Client::connect`]. A push that the interrupt ends cannot be made up for, see
+    /// [`Client::push`].
     pub fn connect(
         config: ClientConfig,
         addresses: impl Addresses + 'static,
         interrupt: Option<Interrupt>,
     ) -> Result<Self> {
-        refuse_nesting()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(WORKERS)
-            .thread_name("pserver-client")
-            .enable_all()
-            .build()
-            .map_err(|source| Error::io("cannot start the client's runtime", source))?;
-        let connecting = interruptible(interrupt.as_ref(), Client::connect(config, addresses));
-        let client = match runtime.block_on(connecting) {
-            Ok(client) => client,
-            Err(error) => {
-                runtime.shutdown_background();
-                return Err(error);
-            }
-        };
-        let (client, runtime) = (Arc::new(client), Some(runtime));
-        Ok(Blocking { client, runtime, interrupt, process: std::process::id() })
+        let runtime = blocking::Blocking::start("pserver-client", interrupt)?;
+        let client = Arc::new(runtime.wait(Client::connect(config, addresses))?);
+        Ok(Blocking { client, runtime })
     }
 
     /// The client behind it, for what does not wait.
@@ -116,6 +91,21 @@ impl Blocking {
         self.wait(self.client().finish_pass())
     }
 
+    /// As [`Client::rest`].
+    pub fn rest(&self) -> Result<()> {
+        self.wait(self.client().rest())
+    }
+
+    /// As [`Client::wake`].
+    pub fn wake(&self) -> Result<()> {
+        self.wait(self.client().wake())
+    }
+
+    /// As [`Client::restored`].
+    pub fn restored(&self) -> Vec<Restored> {
+        self.client().restored()
+    }
+
     /// As [`Client::synchronize`].
     pub fn synchronize(&self) -> Result<()> {
         self.wait(self.client().synchronize())
@@ -142,53 +132,15 @@ impl Blocking {
     }
 
     fn wait<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
-        refuse_nesting()?;
-        match &self.runtime {
-            Some(runtime) if self.process == std::process::id() => {
-                runtime.block_on(interruptible(self.interrupt.as_ref(), call))
-            }
-            _ => Err(Error::new(
-                Kind::Unsupported,
-                "this client was connected before a fork; connect in the child process, as another \
-                 rank",
-            )),
-        }
+        self.runtime.wait(call)
     }
 }
 
 impl Drop for Blocking {
     fn drop(&mut self) {
-        let Some(runtime) = self.runtime.take() else { return };
-        if self.process == std::process::id() {
-            // Does not wait, so that it may happen anywhere.
-            runtime.shutdown_background();
-        } else {
-            // A child process has no worker threads, and locks that they held are held for ever.
-            std::mem::forget((Arc::clone(&self.client), runtime));
+        if self.runtime.is_forked() {
+            // What the client's own end would do needs locks that may be held for ever.
+            std::mem::forget(Arc::clone(&self.client));
         }
-    }
-}
-
-async fn interruptible<T>(
-    interrupt: Option<&Interrupt>,
-    call: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    let Some(interrupt) = interrupt else { return call.await };
-    let mut call = std::pin::pin!(call);
-    loop {
-        match tokio::time::timeout(INTERRUPT_INTERVAL, &mut call).await {
-            Ok(outcome) => return outcome,
-            Err(_) => interrupt()?,
-        }
-    }
-}
-
-fn refuse_nesting() -> Result<()> {
-    match tokio::runtime::Handle::try_current() {
-        Ok(_) => Err(Error::new(
-            Kind::Unsupported,
-            "blocking calls cannot be made from async code; use the async client there",
-        )),
-        Err(_) => Ok(()),
     }
 }

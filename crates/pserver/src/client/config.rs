@@ -1,14 +1,12 @@
 //! What a client is told, and where it learns the servers' addresses from.
 
-use super::retry::Retry;
 use crate::model::Model;
 use crate::placement::Place;
 use contract::port::{Endpoint, Ports};
 use contract::secret::Secret;
 use contract::{Error, Result};
-use std::hash::{BuildHasher, RandomState};
-use std::time::{Duration, SystemTime};
-use wire::{Limits, tls};
+use std::time::Duration;
+use wire::{Limits, Retry, tls};
 
 /// Everything a client is told but the addresses, which may change.
 #[derive(Debug, Clone)]
@@ -17,7 +15,7 @@ pub struct ClientConfig {
     pub rank: u32,
     /// The number of trainers.
     pub trainers: u32,
-    /// Which life of this trainer it is; [`fresh_incarnation`] draws one. A process that takes over
+    /// Which life of this trainer it is; [`wire::fresh_incarnation`] draws one. A process that takes over
     /// a rank must have another than its predecessor.
     pub incarnation: u64,
     /// What is trained; the same in all trainers.
@@ -139,14 +137,6 @@ impl Addresses for Vec<Endpoint> {
     }
 }
 
-/// An incarnation that no other process has: random numbers of the operating system, the time and
-/// the process.
-pub fn fresh_incarnation() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let facts = (now.unwrap_or_default().as_nanos(), std::process::id());
-    RandomState::new().hash_one(facts).max(1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,10 +170,5 @@ mod tests {
         check("a:80", 1, "a:81");
         check("::1", 1, "[::1]:7165");
         assert!(config.address(&"a:65535".parse().unwrap(), 1).is_err());
-    }
-
-    #[test]
-    fn incarnations_differ() {
-        assert_ne!(fresh_incarnation(), fresh_incarnation());
     }
 }

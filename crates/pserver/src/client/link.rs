@@ -8,13 +8,12 @@
 use super::config::{Addresses, ClientConfig};
 use super::plan::Request;
 use super::progress::Progress;
-use super::session::{Delivery, Session, Waiter};
-use crate::message::{Head, Join, Joined, Payload, Verb, decode_error, decode_json, encode_json};
+use crate::message::{Head, Join, Joined, Payload, Verb, decode_json, encode_json};
 use contract::{Error, Kind, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use wire::{Body, Connection, Connector, Header};
+use wire::{Body, Connection, Connector, Delivery, Header, Session, Waiter, fault};
 
 /// What all links share.
 pub(super) struct Shared {
@@ -122,8 +121,7 @@ impl Link {
         take: Take<'_>,
         may_end: bool,
     ) -> Result<()> {
-        let seed = self.shared.config.incarnation ^ u64::from(self.server << 16 | self.port);
-        let mut attempts = self.shared.config.retry.start(seed);
+        let mut attempts = self.shared.config.retry.start();
         let mut answered = vec![false; requests.len()];
         let mut was_sent = false;
         loop {
@@ -205,7 +203,7 @@ impl Link {
         parts.push(&heads);
         parts.extend(request.keys.iter().map(|keys| bytemuck::cast_slice::<u64, u8>(keys)));
         parts.extend(request.values.iter().map(|values| bytemuck::cast_slice::<f32, u8>(values)));
-        let waiter = Waiter { verb: request.verb, index, deliveries: deliveries.clone() };
+        let waiter = Waiter { kind: request.verb as u16, index, deliveries: deliveries.clone() };
         session.feed(waiter, &parts).await.map_err(|error| match error.kind() {
             Kind::LimitExceeded => Failure::Final(error),
             _ => Failure::Broken(error),
@@ -229,15 +227,9 @@ impl Link {
     async fn open(&self) -> std::result::Result<Session, Failure> {
         let address = self.address().map_err(Failure::Broken)?;
         let dialled = self.shared.connector.dial(&address).await;
-        let mut connection = dialled.map_err(|error| match error.kind() {
-            Kind::Unauthenticated
-            | Kind::Forbidden
-            | Kind::Unsupported
-            | Kind::Damaged
-            | Kind::Invalid
-            | Kind::LimitExceeded => Failure::Final(error),
-            // Names that cannot be resolved yet are among the rest.
-            _ => Failure::Broken(error),
+        let mut connection = dialled.map_err(|error| match wire::may_pass(error.kind()) {
+            true => Failure::Broken(error),
+            false => Failure::Final(error),
         })?;
         let body = self.introduce(&mut connection).await?;
         let joined: Joined = decode_json(&body).map_err(Failure::Final)?;
@@ -270,7 +262,7 @@ impl Link {
             Failure::Broken(Error::new(Kind::Unavailable, "server closed the connection"))
         })?;
         match frame.header.is_error() {
-            true => Err(Failure::Final(decode_error(&frame.body))),
+            true => Err(Failure::Final(fault::decode(&frame.body))),
             false => Ok(frame.body),
         }
     }
@@ -289,6 +281,7 @@ impl Link {
             model: config.model.clone(),
             steps: progress.has_joined().then_some(progress.steps),
             acknowledged: progress.acknowledged,
+            is_resting: progress.is_resting,
             lag_ratio_max: config.lag_ratio_max,
         }
     }

@@ -8,9 +8,8 @@
 //!
 //! [`Blocking`] is the same for callers that have no runtime of their own.
 //!
-//! Reading order: what a client is told (`config`), waiting between attempts (`retry`), one
-//! connection (`session`), what outlives it (`progress`), one port (`link`), which part of the model
-//! is where (`layout`, `split`, `unique`), requests (`plan`), and the calls (`step`, `life`).
+//! Reading order: what a client is told (`config`), what outlives a connection (`progress`), one port
+//! (`link`), which part of the model is where (`layout`, `split`, `unique`), requests (`plan`), and the calls (`step`, `life`).
 
 mod blocking;
 mod config;
@@ -19,20 +18,19 @@ mod life;
 mod link;
 mod plan;
 mod progress;
-mod retry;
-mod session;
 mod split;
 mod step;
 #[cfg(test)]
 mod testing;
 mod unique;
 
-pub use blocking::{Blocking, Interrupt};
-pub use config::{Addresses, ClientConfig, fresh_incarnation};
-pub use retry::Retry;
+pub use blocking::Blocking;
+pub use config::{Addresses, ClientConfig};
 pub use unique::deduplicate;
+pub use wire::blocking::Interrupt;
 /// How to speak TLS, for [`ClientConfig::tls`].
 pub use wire::tls;
+pub use wire::{Retry, fresh_incarnation};
 
 use contract::Result;
 use layout::Layout;
@@ -137,6 +135,15 @@ pub struct Start {
     pub restored_cut: Option<u64>,
 }
 
+/// A checkpoint that a server began with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Restored {
+    /// The number of the checkpoint.
+    pub cut: u64,
+    /// Which life of the server that was.
+    pub server: u64,
+}
+
 /// How far a client is, and what it went through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Position {
@@ -220,6 +227,15 @@ impl Client {
             start.restored_cut = start.restored_cut.max(joined.restored_cut);
         }
         start
+    }
+
+    /// The checkpoints that servers began with, each life of a server once.
+    pub fn restored(&self) -> Vec<Restored> {
+        let mut restored: Vec<Restored> =
+            self.links.iter().filter_map(|link| link.progress().restored).collect();
+        restored.sort_unstable();
+        restored.dedup();
+        restored
     }
 
     /// How far the client is.

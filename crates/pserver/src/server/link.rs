@@ -1,13 +1,12 @@
 //! The way out of one connection: replies in a queue, and the task that writes them.
 
-use crate::message::encode_error;
 use crate::shard::Reply;
 use contract::Result;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use tokio::sync::Notify;
-use wire::{Header, Sender};
+use wire::{Header, Sender, fault};
 
 /// Replies that wait beyond this stop the reading of further requests.
 const QUEUED_BYTES_MAX: usize = 64 << 20;
@@ -94,7 +93,7 @@ async fn send(sender: &mut Sender, request: Header, reply: &Reply) -> Result<()>
             sender.feed(request.reply(), &[&heads, keys, values]).await
         }
         Reply::Json(body) => sender.feed(request.reply(), &[body]).await,
-        Reply::Error(error) => sender.feed(request.error_reply(), &[&encode_error(error)]).await,
+        Reply::Error(error) => sender.feed(request.error_reply(), &[&fault::encode(error)]).await,
     }
 }
 

@@ -13,8 +13,10 @@ use contract::{exit, role::Role};
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Start these, for the first time or again.
+    /// Start these for the first time.
     Start(Vec<ReplicaId>),
+    /// Start this one again.
+    Restart(ReplicaId),
     /// Ask everything that runs to end.
     End(Verdict),
     /// Kill what was asked to end and did not.
@@ -50,7 +52,7 @@ pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, St
                         policy.restarts,
                         replica.reason(),
                     );
-                    return (Decision::Start(vec![replica.replica]), reason);
+                    return (Decision::Restart(replica.replica), reason);
                 }
                 Some(moment) => wait_until(moment),
             },
@@ -235,6 +237,7 @@ mod tests {
         };
         let shown = match decision {
             Decision::Start(replicas) => format!("start {}", names(replicas)),
+            Decision::Restart(replica) => format!("restart {replica}"),
             Decision::End(verdict) => format!("{} {}", verdict.state, verdict.exit_code),
             Decision::Wait(moment) => format!("wait {moment:?}"),
             decision => format!("{decision:?}"),
@@ -272,11 +275,11 @@ mod tests {
 
     #[test]
     fn a_failure_is_repaired_as_often_as_allowed_and_then_ends_the_job() {
-        check(300, "pserver-0 running, trainer-0 failed 1", "start trainer-0");
-        check(300, "pserver-0 failed 137, trainer-0 running", "start pserver-0");
+        check(300, "pserver-0 running, trainer-0 failed 1", "restart trainer-0");
+        check(300, "pserver-0 failed 137, trainer-0 running", "restart pserver-0");
         // The second time after a pause, the third time not at all.
         check(300, "pserver-0 running, trainer-0 failed 1 @1", "wait Some(1200)");
-        check(1200, "pserver-0 running, trainer-0 failed 1 @1", "start trainer-0");
+        check(1200, "pserver-0 running, trainer-0 failed 1 @1", "restart trainer-0");
         check(9000, "pserver-0 running, trainer-0 failed 7 @2", "failed 7");
         // What is not there will not be there the next time.
         check(300, "trainer-0 failed 127", "failed 127");

@@ -32,7 +32,7 @@ pub trait Watch {
     /// A replica printed whole lines.
     fn log(&mut self, replica: ReplicaId, text: &str);
     /// Something was decided, for a reason that people may want to read.
-    fn decided(&mut self, reason: &str);
+    fn decided(&mut self, decision: &Decision, reason: &str);
     /// The record changed.
     fn changed(&mut self, record: &JobRecord) -> Result<()>;
 }
@@ -80,10 +80,8 @@ impl Conductor<'_> {
             let wake_ms = match decision {
                 Decision::Wait(wake_ms) => wake_ms,
                 decision => {
+                    watch.decided(&decision, &reason);
                     let is_over = self.carry_out(decision, now).await?;
-                    if !reason.is_empty() {
-                        watch.decided(&reason);
-                    }
                     watch.changed(&self.record)?;
                     if is_over {
                         return Ok(());
@@ -143,12 +141,10 @@ impl Conductor<'_> {
                     self.record.state = JobState::Starting;
                 }
                 for id in replicas {
-                    let Some(replica) = self.plan.replica(id) else { continue };
-                    let attempt = self.record.begin(id, now_ms);
-                    let start = self.plan.start(replica, attempt, &self.served)?;
-                    self.hosts.send(replica.host, &Command::Start(start)).await?;
+                    self.start(id, now_ms).await?;
                 }
             }
+            Decision::Restart(id) => self.start(id, now_ms).await?,
             Decision::End(verdict) => self.end(verdict, Signal::Terminate).await,
             Decision::Kill => self.signal(Signal::Kill).await,
             Decision::Finish => {
@@ -165,6 +161,13 @@ impl Conductor<'_> {
             Decision::Wait(_) => {}
         }
         Ok(false)
+    }
+
+    async fn start(&mut self, id: ReplicaId, now_ms: u64) -> Result<()> {
+        let Some(replica) = self.plan.replica(id) else { return Ok(()) };
+        let attempt = self.record.begin(id, now_ms);
+        let start = self.plan.start(replica, attempt, &self.served)?;
+        self.hosts.send(replica.host, &Command::Start(start)).await
     }
 
     async fn stop(&mut self, stop: Stop) {

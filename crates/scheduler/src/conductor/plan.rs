@@ -62,6 +62,10 @@ pub struct ReplicaPlan {
     pub metrics: Option<PathBuf>,
 }
 
+/// Keeps Python from holding its output back: lines are there when they are printed, also the last
+/// ones before a crash. A job that sets it itself has its way.
+const UNBUFFERED: &str = "PYTHONUNBUFFERED";
+
 /// See [`ReplicaPlan::argv`].
 pub const PORT: &str = "{port}";
 
@@ -121,6 +125,7 @@ impl JobPlan {
             environment.master = self.endpoints(Role::Master, served)?.pop();
         }
         let mut env = replica.extra.clone();
+        env.entry(UNBUFFERED.to_owned()).or_insert_with(|| "1".to_owned());
         env.extend(environment.render().into_iter().map(|(name, value)| (name.to_owned(), value)));
         let mut argv = replica.argv.clone();
         if attempt > 0 {

@@ -8,6 +8,7 @@
 pub mod plan;
 mod state;
 
+use crate::conductor::decide::Decision;
 use crate::conductor::record::JobRecord;
 use crate::conductor::{self, Stop, Watch};
 use crate::replica::ReplicaId;
@@ -191,8 +192,10 @@ pub struct StateFile {
 impl Watch for StateFile {
     fn log(&mut self, _: ReplicaId, _: &str) {}
 
-    fn decided(&mut self, reason: &str) {
-        tracing::info!(reason, "decided");
+    fn decided(&mut self, decision: &Decision, reason: &str) {
+        if !matches!(decision, Decision::Finish) {
+            tracing::info!(reason, "decided");
+        }
     }
 
     fn changed(&mut self, record: &JobRecord) -> Result<()> {

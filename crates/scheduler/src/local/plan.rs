@@ -138,7 +138,7 @@ fn master(submission: &Submission, paddle: &Path) -> Vec<String> {
         "master".to_owned(),
         format!("--nics={INTERFACE}"),
         format!("--port={PORT}"),
-        format!("--passes={}", submission.spec.passes),
+        format!("--passes={}", submission.master_passes),
         format!("--state_dir={}", submission.directory.join(MASTER_STATE).display()),
     ];
     argv.extend(submission.dataset.iter().map(|pattern| format!("--dataset={pattern}")));

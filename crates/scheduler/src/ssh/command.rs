@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::host::Host;
+use crate::quote::quote;
 
 /// How hosts are reached.
 #[derive(Debug, Clone)]
@@ -92,7 +93,7 @@ pub(super) fn describe(reach: &Reach, host: &Host) -> Vec<OsString> {
 
 /// A command for the shell of a host.
 pub(super) fn remote(words: &[&str]) -> String {
-    words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
+    quote(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
 }
 
 /// The arguments of `rsync` that bring a package to a host's mirror.
@@ -121,15 +122,6 @@ pub(super) fn rsync(
     arguments
 }
 
-/// For a POSIX shell; also right for others, as long as there is no quote in the word.
-fn quote(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 /// `rsync` splits its remote shell at spaces, and knows quotes but no backslashes: a quote inside is
 /// doubled.
 fn quote_for_rsync(word: &str) -> String {
@@ -145,7 +137,7 @@ mod tests {
     use super::*;
 
     fn show(arguments: &[OsString]) -> String {
-        arguments.iter().map(|a| quote(a.to_str().unwrap())).collect::<Vec<_>>().join(" ")
+        quote(&arguments.iter().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
@@ -159,18 +151,5 @@ mod tests {
         let host: Host = "node1".parse().unwrap();
         insta::assert_snapshot!(show(&ssh(&reach, &host, control, Connection::Shared)), @"-T -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15 -o ServerAliveCountMax=4 -o LogLevel=ERROR -o ClearAllForwardings=yes -o ControlMaster=no -o ControlPersist=no -o ControlPath=/tmp/c/0 -- node1");
         insta::assert_snapshot!(show(&describe(&reach, &host)), @"-G -- node1");
-    }
-
-    #[test]
-    fn words_reach_a_shell_as_they_are() {
-        let words = ["/opt/my paddle", "it's", "a$b`c`\"d\"", "", "节点", "-x=1"];
-        let output = std::process::Command::new("sh")
-            .args(["-c", &format!("printf '%s\\n' {}", remote(&words))])
-            .output()
-            .unwrap();
-        assert_eq!(
-            String::from_utf8(output.stdout).unwrap(),
-            words.map(|w| format!("{w}\n")).concat()
-        );
     }
 }

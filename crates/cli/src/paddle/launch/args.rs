@@ -42,9 +42,9 @@ pub(crate) struct Args {
     /// As --mode async
     #[arg(long = "async", conflicts_with_all = ["mode", "sync"])]
     pub(crate) is_async: bool,
-    /// How often to go through the data
-    #[arg(long, alias = "num_passes", value_name = "N", default_value_t = 1)]
-    pub(crate) passes: u32,
+    /// How often to go through the data [default: once, or as the program says]
+    #[arg(long, alias = "num_passes", value_name = "N")]
+    pub(crate) passes: Option<u32>,
     /// Threads inside one trainer, or devices with --use_gpu
     #[arg(long = "trainer_count", alias = "trainer-count", value_name = "N", default_value_t = 1)]
     pub(crate) trainer_count: u32,

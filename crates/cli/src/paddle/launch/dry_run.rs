@@ -1,12 +1,12 @@
 //! `--dry-run`: what a plan would start, for people and for programs. The token is not shown.
 
-use super::quote::quote;
 use cli::output::{Format, Output};
 use contract::Result;
 use contract::env::variable;
 use contract::ready::Ready;
 use scheduler::ReplicaId;
 use scheduler::conductor::plan::{JobPlan, ReplicaPlan};
+use scheduler::quote::quote;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -30,7 +30,7 @@ pub(super) fn print(plan: &JobPlan, format: Format) -> Result<ExitCode> {
         Format::Json => output.json(&rows)?,
         Format::Text => {
             for row in &rows {
-                output.line(&row.replica)?;
+                output.line(row.replica)?;
                 output.line(format_args!("  host       {}", row.host))?;
                 output.line(format_args!("  directory  {}", row.directory))?;
                 output.line(format_args!("  log        {}", row.log))?;

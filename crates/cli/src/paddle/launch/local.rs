@@ -1,7 +1,6 @@
 //! `paddle launch` on this machine: flags → a submission → a plan and its one supervisor.
 
 use super::args::Args;
-use super::quote::quote;
 use contract::job::{JobSpec, Resources, RoleResources};
 use contract::port::Ports;
 use contract::quantity::Quantity;
@@ -9,6 +8,7 @@ use contract::secret::Secret;
 use contract::{Error, Kind, Result, name};
 use scheduler::Submission;
 use scheduler::local::plan::MASTER_STATE;
+use scheduler::quote::quote;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,7 @@ pub(super) fn submission(args: &Args) -> Result<Submission> {
         checkpoint_dir: args.checkpoint_dir.as_ref().map(|folder| workspace.join(folder)),
         restore: args.restore,
         dataset: args.dataset.clone(),
+        master_passes: args.passes.unwrap_or(0),
         ports: args.ports(Ports { first: 0, ..Ports::default() }),
         restarts: args.restarts,
         ready_seconds: args.ready_timeout,
@@ -36,7 +37,7 @@ pub(super) fn submission(args: &Args) -> Result<Submission> {
 }
 
 pub(super) fn spec(args: &Args, workspace: &Path) -> Result<JobSpec> {
-    let units = Quantity::whole(args.trainer_count.into());
+    let units = Quantity::whole(args.trainer_count);
     let trainer = match args.use_gpu {
         Some(true) => Resources { gpu: units, ..Resources::default() },
         _ => Resources { cpu: units, ..Resources::default() },
@@ -50,7 +51,7 @@ pub(super) fn spec(args: &Args, workspace: &Path) -> Result<JobSpec> {
         trainers: args.trainers,
         pservers: args.pservers.unwrap_or(u32::from(args.trainers > 1)),
         master: args.master,
-        passes: args.passes,
+        passes: args.passes.unwrap_or(1),
         mode: args.mode(),
         env: args.env.iter().map(|entry| variable(entry)).collect::<Result<BTreeMap<_, _>>>()?,
         resources: RoleResources { trainer, ..RoleResources::default() },

@@ -5,10 +5,8 @@ mod dry_run;
 pub(crate) mod flags;
 mod local;
 mod mpi;
-mod quote;
 pub(crate) mod signals;
 pub(crate) mod ssh;
-mod status;
 mod view;
 
 pub(crate) use args::Args;

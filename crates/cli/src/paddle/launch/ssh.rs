@@ -4,7 +4,7 @@
 use super::args::Args as LaunchArgs;
 use super::flags::SHARED;
 use super::local::{fresh_token, spec};
-use super::quote::quote;
+
 use super::view::View;
 use super::{dry_run, signals};
 use clap::CommandFactory;
@@ -15,6 +15,7 @@ use contract::{Error, Kind, Result};
 use scheduler::JobRecord;
 use scheduler::conductor::plan::{JobPlan, Policy};
 use scheduler::conductor::{self, Stop};
+use scheduler::quote::quote;
 use scheduler::ssh::conf::{Conf, check_directory};
 use scheduler::ssh::message::{Package, Prepare, Probed};
 use scheduler::ssh::package::Manifest;

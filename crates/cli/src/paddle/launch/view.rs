@@ -2,14 +2,15 @@
 //! a failure whose it was, why, and its last lines. Also writes the job's record.
 
 use super::args::Args;
-use super::status;
 use cli::output::{Format, Output};
+use cli::status;
 use contract::Result;
 use contract::ready::Ready;
 use contract::role::Role;
 use contract::state::{JobState, State};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use scheduler::ReplicaId;
+use scheduler::conductor::decide::Decision;
 use scheduler::conductor::{Watch, plan::JobPlan, record::JobRecord};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{IsTerminal, Write};
@@ -143,8 +144,12 @@ impl Watch for View {
         self.show(&shown);
     }
 
-    fn decided(&mut self, reason: &str) {
-        self.bar.set_prefix(reason.to_owned());
+    fn decided(&mut self, decision: &Decision, reason: &str) {
+        // What is ordinary is seen in the status line, and a failure is told at the end.
+        if matches!(decision, Decision::Restart(_) | Decision::Kill) {
+            let text = format!("paddle launch: {reason}\n");
+            let _ = self.bar.suspend(|| std::io::stderr().write_all(text.as_bytes()));
+        }
     }
 
     fn changed(&mut self, record: &JobRecord) -> Result<()> {

@@ -1,7 +1,8 @@
-//! How long to wait before trying again, and when to give up. Says nothing of what is worth it.
+//! How long to wait before trying again, when to give up, and which failures to connect are worth
+//! it.
 
-use crate::placement::mix64;
-use contract::{Error, Result};
+use contract::{Error, Kind, Result};
+use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 /// Waiting between attempts: twice as long after each, with jitter, until too much time has passed.
@@ -26,7 +27,8 @@ impl Default for Retry {
 }
 
 impl Retry {
-    pub(super) fn check(&self) -> Result<()> {
+    /// Refuses delays that cannot be.
+    pub fn check(&self) -> Result<()> {
         if self.first_delay.is_zero() || self.delay_max < self.first_delay {
             return Err(Error::invalid(
                 "retry delays must be above 0, the largest not the smaller",
@@ -37,28 +39,44 @@ impl Retry {
         Ok(())
     }
 
-    /// No attempt yet; different seeds wait for different times.
-    pub(super) fn start(self, seed: u64) -> Attempts {
-        Attempts { policy: self, seed, failures: 0, since: None }
+    /// No attempt yet.
+    pub fn start(self) -> Attempts {
+        Attempts { policy: self, jitter: RandomState::new(), failures: 0, since: None }
     }
 }
 
+/// Whether a failure to connect may pass by itself, so that dialling again makes sense. A name that
+/// cannot be resolved yet may; a token that is refused stays wrong.
+pub fn may_pass(kind: Kind) -> bool {
+    !matches!(
+        kind,
+        Kind::Unauthenticated
+            | Kind::Forbidden
+            | Kind::Unsupported
+            | Kind::Damaged
+            | Kind::Invalid
+            | Kind::LimitExceeded
+    )
+}
+
 /// Attempts at one thing.
-pub(super) struct Attempts {
+#[derive(Debug)]
+pub struct Attempts {
     policy: Retry,
-    seed: u64,
+    /// Random numbers of the operating system's.
+    jitter: RandomState,
     failures: u32,
     since: Option<Instant>,
 }
 
 impl Attempts {
     /// Something worked: later failures are new ones.
-    pub(super) fn progressed(&mut self) {
+    pub fn progressed(&mut self) {
         (self.failures, self.since) = (0, None);
     }
 
     /// Waits before the next attempt, or returns the failure when it is time to give up.
-    pub(super) async fn pause(&mut self, error: Error) -> Result<()> {
+    pub async fn pause(&mut self, error: Error) -> Result<()> {
         match self.delay(Instant::now()) {
             Some(delay) => {
                 tokio::time::sleep(delay).await;
@@ -72,10 +90,10 @@ impl Attempts {
         let since = *self.since.get_or_insert(now);
         let doubled = self.policy.first_delay.saturating_mul(1 << self.failures.min(20));
         self.failures += 1;
-        self.seed = mix64(self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15));
-        // Half is certain, half is drawn, so that trainers that lost a server together do not
-        // come back together.
-        let drawn = 0.5 + 0.5 * (self.seed >> 40) as f64 / (1u64 << 24) as f64;
+        // Half is certain, half is drawn, so that clients that lost a server together do not come
+        // back together.
+        let drawn =
+            0.5 + 0.5 * (self.jitter.hash_one(self.failures) >> 40) as f64 / (1u64 << 24) as f64;
         let delay = doubled.min(self.policy.delay_max).mul_f64(drawn);
         (now.duration_since(since) + delay <= self.policy.deadline).then_some(delay)
     }
@@ -88,7 +106,7 @@ mod tests {
     #[test]
     fn delays_double_up_to_a_limit_and_end_at_the_deadline() {
         let policy = Retry::default();
-        let mut attempts = policy.start(7);
+        let mut attempts = policy.start();
         let begin = Instant::now();
         let (mut now, mut expected) = (begin, policy.first_delay);
         let mut count = 0;

@@ -1,4 +1,4 @@
-//! The line at the bottom of the terminal: how many replicas are in which state, and the trainers'
+//! The line at the bottom of the terminal while a job runs: how many replicas are in which state, and the trainers'
 //! newest figures. Pure.
 
 use contract::role::Role;
@@ -6,11 +6,9 @@ use contract::state::ReplicaState;
 use scheduler::{JobRecord, ReplicaRecord};
 
 /// One line for a job.
-pub(super) fn line(record: &JobRecord) -> String {
-    let mut parts: Vec<String> =
-        Role::ALL.iter().filter_map(|role| role_part(record, *role)).collect();
-    parts.extend(figures(record));
-    parts.join("  ")
+pub fn line(record: &JobRecord) -> String {
+    let roles = Role::ALL.iter().filter_map(|role| role_part(record, *role));
+    figures(record).into_iter().chain(roles).collect::<Vec<_>>().join("  ")
 }
 
 fn role_part(record: &JobRecord, role: Role) -> Option<String> {
@@ -39,7 +37,7 @@ fn figures(record: &JobRecord) -> Option<String> {
     let cost = costs.iter().sum::<f64>() / costs.len() as f64;
     let speed: f64 = numbers("samples_per_second").iter().sum();
     Some(format!(
-        "pass {} batch {}  cost {cost:.6}  {speed:.0} samples/s",
+        "pass {} batch {}  cost {cost:.5}  {speed:.0} samples/s",
         newest("pass"),
         newest("batch")
     ))
@@ -91,8 +89,8 @@ mod tests {
         record.replicas[2].metrics = Some(figures(0.25));
         assert_eq!(
             line(&record),
-            "pserver: 1 running  trainer: 1 starting, 1 running (1 restarted)  \
-             pass 1 batch 20  cost 0.375000  301 samples/s"
+            "pass 1 batch 20  cost 0.37500  301 samples/s  \
+             pserver: 1 running  trainer: 1 starting, 1 running (1 restarted)"
         );
     }
 }

@@ -1,7 +1,7 @@
 //! Arguments as a shell would read them back. Pure.
 
 /// One command line from a program and its arguments.
-pub(super) fn quote(argv: &[String]) -> String {
+pub fn quote(argv: &[String]) -> String {
     argv.iter().map(|argument| quote_one(argument)).collect::<Vec<_>>().join(" ")
 }
 

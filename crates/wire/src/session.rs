@@ -1,18 +1,19 @@
-//! One connection: requests out by whoever asks, replies in by a task that finds who asked.
+//! One connection as a client uses it: requests out by whoever asks, replies in by a task that finds
+//! who asked. Does not dial again and sends nothing twice: that is the application's.
 //!
 //! The task reads as long as the connection lives, whatever the writers do, so that two sides with
 //! full buffers never wait for each other. Once broken a session stays broken.
 
-use crate::message::Verb;
+use crate::{Body, Connection, Frame, Header, Receiver, Sender, fault};
 use contract::{Error, Kind, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::mpsc::UnboundedSender;
-use wire::{Body, Connection, Frame, Header, Receiver, Sender};
 
-pub(super) struct Session {
+/// An established connection that many may ask over at a time.
+pub struct Session {
     sender: tokio::sync::Mutex<Sender>,
     waiters: Arc<Waiters>,
     next_request: AtomicU64,
@@ -21,18 +22,21 @@ pub(super) struct Session {
 
 /// The answer to one of several requests. The outer error is the connection's, the inner one the
 /// server's.
-pub(super) struct Delivery {
+pub struct Delivery {
     /// Which of the requests.
-    pub(super) index: usize,
-    pub(super) reply: Result<Result<Body>>,
+    pub index: usize,
+    /// What came.
+    pub reply: Result<Result<Body>>,
 }
 
 /// Who waits for the answer to a request.
-pub(super) struct Waiter {
-    pub(super) verb: Verb,
-    pub(super) index: usize,
+pub struct Waiter {
+    /// The kind of the request; that of its reply must be the same.
+    pub kind: u16,
+    /// Which of several requests it is, for whoever waits.
+    pub index: usize,
     /// Not bounded: there is one delivery per request.
-    pub(super) deliveries: UnboundedSender<Delivery>,
+    pub deliveries: UnboundedSender<Delivery>,
 }
 
 struct Waiters(Mutex<Desk>);
@@ -46,8 +50,8 @@ struct Desk {
 }
 
 impl Session {
-    /// Begins to read replies. The connection must have joined.
-    pub(super) fn start(connection: Connection) -> Session {
+    /// Begins to read replies, on the runtime of the caller.
+    pub fn start(connection: Connection) -> Session {
         let desk = Desk { waiting: HashMap::new(), heard: Instant::now(), fault: None };
         let waiters = Arc::new(Waiters(Mutex::new(desk)));
         let reader = tokio::spawn(read(connection.receiver, Arc::clone(&waiters))).abort_handle();
@@ -60,28 +64,30 @@ impl Session {
     }
 
     /// Sends a request, or leaves a small one for [`Session::flush`] to send.
-    pub(super) async fn feed(&self, waiter: Waiter, parts: &[&[u8]]) -> Result<()> {
+    pub async fn feed(&self, waiter: Waiter, parts: &[&[u8]]) -> Result<()> {
         let request = self.next_request.fetch_add(1, Ordering::Relaxed);
-        let header = Header::new(waiter.verb as u16, request);
+        let header = Header::new(waiter.kind, request);
         self.waiters.expect(request, waiter)?;
         self.sender.lock().await.feed(header, parts).await
     }
 
-    pub(super) async fn flush(&self) -> Result<()> {
+    /// Sends what was fed.
+    pub async fn flush(&self) -> Result<()> {
         self.sender.lock().await.flush().await
     }
 
-    pub(super) fn is_broken(&self) -> bool {
+    /// Whether nothing can be asked over it any more.
+    pub fn is_broken(&self) -> bool {
         self.waiters.desk().fault.is_some()
     }
 
     /// When the server last said anything.
-    pub(super) fn heard(&self) -> Instant {
+    pub fn heard(&self) -> Instant {
         self.waiters.desk().heard
     }
 
     /// Gives the connection up; everybody who waits is told.
-    pub(super) fn give_up(&self, reason: &Error) {
+    pub fn give_up(&self, reason: &Error) {
         self.reader.abort();
         self.waiters.give_up(reason);
     }
@@ -127,14 +133,14 @@ impl Waiters {
         let waiter = desk.waiting.remove(&frame.header.request);
         drop(desk);
         let waiter = waiter
-            .filter(|waiter| frame.header.is_reply() && frame.header.kind == waiter.verb as u16)
+            .filter(|waiter| frame.header.is_reply() && frame.header.kind == waiter.kind)
             .ok_or_else(|| {
                 Error::new(Kind::Damaged, "server answered what nobody asked")
                     .with("request", frame.header.request)
                     .with("kind", frame.header.kind)
             })?;
         let reply = match frame.header.is_error() {
-            true => Err(crate::message::decode_error(&frame.body)),
+            true => Err(fault::decode(&frame.body)),
             false => Ok(frame.body),
         };
         // Whoever asked may have lost interest.
