@@ -83,13 +83,14 @@ fn start(sshd: &Path) -> Machines {
 fn serve(sshd: &Path, folder: &Path, index: u32) -> u16 {
     let home = folder.join(format!("home-{index}"));
     std::fs::create_dir(&home).unwrap();
-    // Shells of people greet them.
-    std::fs::write(home.join(".bashrc"), "echo Welcome to the cluster!\n").unwrap();
     let bin = Path::new(env!("CARGO_BIN_EXE_paddle")).parent().unwrap();
     let path = std::env::var("PATH").unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    // One of them has no rsync: the launcher has to do without.
+    // One of them has no rsync, and greets whoever comes.
     let path = if index == 1 { without_rsync(folder, &path) } else { path };
+    if index == 1 {
+        std::fs::write(home.join(".bashrc"), "echo Welcome to the cluster!\n").unwrap();
+    }
     let config = format!(
         "ListenAddress 127.0.0.1\nPort {port}\nHostKey {0}/host_key\n\
          AuthorizedKeysFile {0}/user_key.pub\nStrictModes no\nUsePAM no\nPidFile none\n\

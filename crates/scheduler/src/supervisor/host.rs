@@ -38,6 +38,8 @@ struct Process {
 
 /// The most that is kept of a supervisor's standard error.
 const COMPLAINT_BYTES_MAX: u64 = 16 << 10;
+/// The most lines of others before a supervisor's first.
+const NOISE_LINES_MAX: usize = 200;
 /// How long the end of a supervisor is waited for, when its pipe has been closed.
 const END: Duration = Duration::from_secs(20);
 /// Output waits in its pipes while nobody takes it up here.
@@ -89,7 +91,7 @@ impl Host {
         patience: Duration,
     ) -> Result<Host> {
         let mut reader = Reader { events: BufReader::new(events), process };
-        let first = timeout(patience, reader.next()).await.map_err(|_| {
+        let first = timeout(patience, reader.greeting()).await.map_err(|_| {
             Error::new(Kind::Timeout, "the supervisor does not answer")
                 .with("host", name)
                 .with("seconds", patience.as_secs())
@@ -119,14 +121,28 @@ async fn collect(complaints: ChildStderr) -> String {
 }
 
 impl Reader {
+    /// The first event. What a login shell prints before it runs a command is skipped.
+    async fn greeting(&mut self) -> std::result::Result<Event, String> {
+        for _ in 0..NOISE_LINES_MAX {
+            let line = self.line().await?;
+            if line.starts_with('{') {
+                return message::decode(&line).map_err(|error| error.to_string());
+            }
+        }
+        Err("this is not a supervisor".to_owned())
+    }
+
     /// The next event, or why there is none any more.
     async fn next(&mut self) -> std::result::Result<Event, String> {
+        let line = self.line().await?;
+        message::decode(&line).map_err(|error| error.to_string())
+    }
+
+    async fn line(&mut self) -> std::result::Result<String, String> {
         let mut line = String::new();
         let mut limited = (&mut self.events).take(message::LINE_BYTES_MAX as u64);
         match limited.read_line(&mut line).await {
-            Ok(_) if line.ends_with('\n') => {
-                message::decode(&line).map_err(|error| error.to_string())
-            }
+            Ok(_) if line.ends_with('\n') => Ok(line),
             Ok(_) | Err(_) => Err(self.last_words().await),
         }
     }

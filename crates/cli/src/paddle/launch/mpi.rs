@@ -13,6 +13,7 @@ use contract::role::Role;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use scheduler::conductor::decide::Decision;
 use scheduler::conductor::plan::{HostPlan, JobPlan, Policy, ReplicaPlan};
 use scheduler::conductor::{self, Stop, Watch};
 use scheduler::mpi::plan::{self, Member, Mpirun};
@@ -353,7 +354,7 @@ impl Watch for Through {
         let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
     }
 
-    fn decided(&mut self, _: &str) {}
+    fn decided(&mut self, _: &Decision, _: &str) {}
 
     fn changed(&mut self, _: &JobRecord) -> Result<()> {
         Ok(())
