@@ -47,6 +47,7 @@ fuzz: ## Fuzz the RecordIO reader for five minutes
 bench: build ## Run the benchmarks and print their tables
 	bash bench/recordio/run.sh
 	bash bench/pserver/run.sh
+	bash bench/data/run.sh
 	bash bench/engine/run.sh
 
 clean: ## Remove everything that was built

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Runs the engine's benchmark against PyTorch; --save keeps the tables in RESULTS.md.
-#   TORCH_PYTHON  an interpreter that has torch; without it one is installed under bench/data
+#   TORCH_PYTHON  an interpreter that has torch; without it one is installed under bench/scratch
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 if [ -z "${TORCH_PYTHON:-}" ]; then
-    TORCH_PYTHON=bench/data/torch/bin/python
+    TORCH_PYTHON=bench/scratch/torch/bin/python
     if [ ! -x "$TORCH_PYTHON" ]; then
-        python3 -m venv bench/data/torch
-        bench/data/torch/bin/pip install --quiet -r bench/engine/requirements.txt
+        python3 -m venv bench/scratch/torch
+        bench/scratch/torch/bin/pip install --quiet -r bench/engine/requirements.txt
     fi
 fi
 model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)

@@ -19,7 +19,7 @@ import recordio
 import webdataset
 from tfrecord.reader import tfrecord_iterator
 
-DATA = Path(__file__).parent.parent / "data" / "recordio"
+DATA = Path(__file__).parent.parent / "scratch" / "recordio"
 RECORD_BYTES = 1024
 RECORDS = 1 << 20
 PART_RECORDS = 1 << 15

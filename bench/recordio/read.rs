@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/data/recordio");
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/scratch/recordio");
 const RECORDS: usize = 1 << 20;
 const RECORD_BYTES: usize = 1 << 10;
 const SEED: u64 = 20_170_401;

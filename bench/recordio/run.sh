@@ -31,7 +31,7 @@ report() {
 
 case ${1:-} in
 --clean)
-    rm -rf bench/data/recordio
+    rm -rf bench/scratch/recordio
     exit
     ;;
 --save) target=$here/RESULTS.md ;;

@@ -7,7 +7,7 @@ import argparse
 import os
 
 import numpy as np
-from criteo import DENSE_FEATURES, DENSE_HIGH, SPARSE_FEATURES
+from paddle.v2.dataset.criteo import DENSE_FEATURES, DENSE_HIGH, SPARSE_FEATURES
 
 VALUES_PER_CATEGORY = 20
 EMPTY_SHARE = 0.05

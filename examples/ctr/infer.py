@@ -3,9 +3,9 @@
 import argparse
 import gzip
 
-import criteo
 import network
 import paddle.v2 as paddle
+from paddle.v2.dataset import criteo
 
 
 def main():

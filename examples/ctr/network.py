@@ -2,8 +2,8 @@
 
 import math
 
-import criteo
 import paddle.v2 as paddle
+from paddle.v2.dataset import criteo
 
 HIDDEN_SIZES = (400, 400, 400)
 

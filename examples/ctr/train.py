@@ -8,10 +8,10 @@ import argparse
 import gzip
 import os
 
-import criteo
 import network
 import paddle.v2 as paddle
 from cluster import Cluster
+from paddle.v2.dataset import criteo
 
 PRESETS = {
     "full": {"batch_size": 1000, "num_passes": 10, "learning_rate": 1e-4, "log_period": 100},

@@ -3,9 +3,9 @@
 import argparse
 import gzip
 
-import housing
 import paddle.v2 as paddle
 import train
+from paddle.v2.dataset import uci_housing
 
 
 def main():
@@ -18,7 +18,7 @@ def main():
     _, price = train.describe()
     with gzip.open(arguments.model) as file:
         parameters = paddle.parameters.Parameters.from_tar(file)
-    _, test_data = housing.load(arguments.data)
+    _, test_data = uci_housing.load_data(arguments.data)
     samples = list(test_data())
     predicted = paddle.infer(
         output_layer=price, parameters=parameters, input=[(features,) for features, _ in samples]

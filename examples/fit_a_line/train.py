@@ -5,11 +5,12 @@ The program is the same in both cases: the environment says who it is and where 
 
 import argparse
 import gzip
+import itertools
 import os
 import random
 
-import housing
 import paddle.v2 as paddle
+from paddle.v2.dataset import uci_housing
 
 TRAINER_ID = int(os.getenv("PADDLE_INIT_TRAINER_ID", "0"))
 TRAINERS = int(os.getenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1"))
@@ -41,10 +42,7 @@ def main():
         ),
         is_local=IS_LOCAL,
     )
-    train_data, test_data = housing.load(arguments.data)
-    train_reader = housing.shard(
-        paddle.reader.shuffle(train_data, buf_size=500), TRAINERS, TRAINER_ID
-    )
+    train_data, test_data = uci_housing.load_data(arguments.data)
 
     def report(event):
         if isinstance(event, paddle.event.EndIteration) and event.batch_id % 100 == 0:
@@ -59,15 +57,25 @@ def main():
 
     os.makedirs(arguments.output, exist_ok=True)
     trainer.train(
-        reader=paddle.batch(train_reader, arguments.batch_size),
+        reader=paddle.batch(own_samples(train_data, arguments), arguments.batch_size),
         num_passes=arguments.num_passes,
         event_handler=report,
     )
 
 
+def own_samples(train_data, arguments):
+    """A reader of what this trainer learns from: what a master gives it, or its share of all."""
+    if arguments.recordio:
+        dealt_out = paddle.reader.creator.cloud_reader(arguments.recordio)
+        return paddle.reader.shuffle(dealt_out, buf_size=500)
+    shuffled = paddle.reader.shuffle(train_data, buf_size=500)
+    return lambda: itertools.islice(shuffled(), TRAINER_ID, None, TRAINERS)
+
+
 def describe():
     """The cost of predicting the price, and the prediction."""
-    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(housing.FEATURES))
+    features = len(uci_housing.feature_names)
+    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(features))
     y = paddle.layer.data(name="y", type=paddle.data_type.dense_vector(1))
     price = paddle.layer.fc(input=x, size=1, act=paddle.activation.Linear())
     return paddle.layer.square_error_cost(input=price, label=y), price
@@ -76,6 +84,7 @@ def describe():
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="data/housing.data")
+    parser.add_argument("--recordio", help="train on these files, dealt out by the job's master")
     parser.add_argument("--output", default="output", help="folder of the models")
     parser.add_argument("--init_model", help="a model to go on with")
     parser.add_argument("--preset", choices=PRESETS, default="full")

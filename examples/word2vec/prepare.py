@@ -3,19 +3,20 @@
     word_dict.pickle
     train_data_dir/train.txt    train.txt-00000    train.txt-00001    …
     test_data_dir/test.txt      test.txt-00000     …
+    recordio/train-00000        train-00001        …
 
 A line is five word ids with commas between. Line i goes to part i modulo the number of parts, so
-parts are alike.
+parts are alike. The RecordIO files are for a master to deal out: a record is a pickled tuple of five.
 """
 
 import argparse
-import collections
 import contextlib
+import itertools
 import os
 import pickle
-import tarfile
 
 import generate
+from paddle.v2.dataset import common, imikolov
 
 WORDS_PER_LINE = 5
 TEXTS = {"train": "ptb.train.txt", "test": "ptb.valid.txt"}
@@ -28,14 +29,19 @@ def main():
     else:
         texts = {name: load(arguments.source, file) for name, file in TEXTS.items()}
 
-    ids = dictionary(texts, arguments.min_word_freq)
+    everything = itertools.chain.from_iterable(texts.values())
+    ids = imikolov.rank_words(everything, arguments.min_word_freq)
     os.makedirs(arguments.output, exist_ok=True)
     with open(os.path.join(arguments.output, "word_dict.pickle"), "wb") as file:
         pickle.dump(ids, file)
     for name, sentences in texts.items():
         folder = os.path.join(arguments.output, f"{name}_data_dir")
         os.makedirs(folder, exist_ok=True)
-        write(os.path.join(folder, f"{name}.txt"), lines(sentences, ids), arguments.split_count)
+        rows = list(five_words(sentences, ids))
+        write(os.path.join(folder, f"{name}.txt"), rows, arguments.split_count)
+        if name == "train":
+            recordio = os.path.join(arguments.output, "recordio")
+            common.convert(recordio, lambda: iter(rows), arguments.line_count, name)
 
 
 def load(source, file):
@@ -43,38 +49,22 @@ def load(source, file):
     if os.path.isdir(source):
         with open(os.path.join(source, file), encoding="utf-8") as text:
             return [line.split() for line in text]
-    with tarfile.open(source) as archive:
-        text = archive.extractfile(f"./simple-examples/data/{file}")
-        return [line.decode().split() for line in text]
+    return list(imikolov.sentences(source, f"simple-examples/data/{file}"))
 
 
-def dictionary(texts, min_word_freq):
-    """Ids of the words that are more frequent than that, the most frequent first; `<unk>` last."""
-    counts = collections.Counter({"<s>": 0, "<e>": 0})
-    for sentences in texts.values():
-        for sentence in sentences:
-            counts.update(["<s>", *sentence, "<e>"])
-    del counts["<unk>"]
-    known = [(-count, word) for word, count in counts.items() if count > min_word_freq]
-    words = [word for _, word in sorted(known)]
-    return {word: place for place, word in enumerate([*words, "<unk>"])}
-
-
-def lines(sentences, ids):
+def five_words(sentences, ids):
     """All runs of five words, as ids."""
-    unknown = ids["<unk>"]
     for sentence in sentences:
-        row = [ids.get(word, unknown) for word in ["<s>", *sentence, "<e>"]]
-        for start in range(len(row) - WORDS_PER_LINE + 1):
-            yield ",".join(map(str, row[start : start + WORDS_PER_LINE])) + "\n"
+        yield from imikolov.ngrams(sentence, ids, WORDS_PER_LINE)
 
 
-def write(path, lines, split_count):
+def write(path, rows, split_count):
     """The whole file, and its parts."""
     names = [path, *(f"{path}-{number:05}" for number in range(split_count))]
     with contextlib.ExitStack() as stack:
         whole, *parts = [stack.enter_context(open(name, "w", encoding="ascii")) for name in names]
-        for number, line in enumerate(lines):
+        for number, row in enumerate(rows):
+            line = ",".join(map(str, row)) + "\n"
             whole.write(line)
             parts[number % split_count].write(line)
 
@@ -89,6 +79,7 @@ def parse_arguments():
     parser.add_argument("--output", default=".")
     parser.add_argument("--min_word_freq", type=int, default=50)
     parser.add_argument("--split_count", type=int, default=3, help="parts, one a trainer")
+    parser.add_argument("--line_count", type=int, default=1000, help="lines of a RecordIO file")
     return parser.parse_args()
 
 

@@ -64,7 +64,7 @@ def main():
 
     os.makedirs(arguments.output, exist_ok=True)
     trainer.train(
-        reader=paddle.batch(read(arguments.train_file), arguments.batch_size),
+        reader=paddle.batch(own_samples(arguments), arguments.batch_size),
         num_passes=arguments.num_passes,
         event_handler=report,
     )
@@ -103,6 +103,13 @@ def describe(words, drop_rate):
     return paddle.layer.classification_cost(input=predicted, label=following), predicted
 
 
+def own_samples(arguments):
+    """A reader of what this trainer learns from: what a master gives it, or its own parts."""
+    if arguments.recordio:
+        return paddle.reader.creator.cloud_reader(arguments.recordio)
+    return read(arguments.train_file)
+
+
 def read(path):
     """A reader of the file, in a cluster of this trainer's part of it: `path-00000` and so on."""
 
@@ -130,6 +137,7 @@ def own_parts(path):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--train_file", default="train_data_dir/train.txt")
+    parser.add_argument("--recordio", help="train on these files, dealt out by the job's master")
     parser.add_argument("--test_file", default="test_data_dir/test.txt")
     parser.add_argument("--dict", default="word_dict.pickle")
     parser.add_argument("--output", default="output", help="folder of the models")

@@ -12,9 +12,13 @@ writer is closed, complete.
 """
 
 import os
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from paddle import _native
 from paddle._native import Index
+
+Path: TypeAlias = str | os.PathLike[str]
 
 __all__ = ["Index", "Scanner", "Writer", "reader", "writer"]
 
@@ -22,7 +26,13 @@ __all__ = ["Index", "Scanner", "Writer", "reader", "writer"]
 _PREFETCH_CHUNKS = 1
 
 
-def writer(path, compressor="snappy", layout="go", chunk_bytes=None, threads=0):
+def writer(
+    path: Path,
+    compressor: str = "snappy",
+    layout: str = "go",
+    chunk_bytes: int | None = None,
+    threads: int = 0,
+) -> _native.Writer:
     """Opens a file for writing; use it in a `with` block, or call `close()`.
 
     path:        the file; it is replaced, at once and whole, when the writer is closed.
@@ -40,7 +50,13 @@ def writer(path, compressor="snappy", layout="go", chunk_bytes=None, threads=0):
 Writer = writer
 
 
-def reader(paths, start=0, count=None, prefetch=_PREFETCH_CHUNKS, chunk_bytes_max=None):
+def reader(
+    paths: Path | Sequence[Path],
+    start: int = 0,
+    count: int | None = None,
+    prefetch: int = _PREFETCH_CHUNKS,
+    chunk_bytes_max: int | None = None,
+) -> _native.Reader:
     """Opens files for reading, as one: iterate, or call `read()` until it returns None.
 
     paths:           a path or glob, several with commas between, or a list of these.
@@ -52,27 +68,34 @@ def reader(paths, start=0, count=None, prefetch=_PREFETCH_CHUNKS, chunk_bytes_ma
     records from the chunk headers, `seek(n)` continues at record n.
     """
     patterns = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    patterns = [os.fspath(pattern) for pattern in patterns]
-    return _native.Reader(patterns, start, count, prefetch, chunk_bytes_max)
+    return _native.Reader(
+        [os.fspath(pattern) for pattern in patterns], start, count, prefetch, chunk_bytes_max
+    )
 
 
 class Scanner:
     """Records `start` to `start + len` of files; negative numbers mean from 0 and to the end."""
 
-    def __init__(self, path, start=0, len=-1, index=None):
+    def __init__(
+        self,
+        path: Path | Sequence[Path],
+        start: int = 0,
+        len: int = -1,
+        index: Index | None = None,
+    ) -> None:
         # `index` is what the original needed to find the range; headers tell us.
         self._reader = reader(path, max(start, 0), len if len >= 0 else None)
 
-    def record(self):
+    def record(self) -> bytes | None:
         """The next record as bytes, None at the end."""
         return self._reader.read()
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[bytes]:
         return iter(self._reader)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._reader.__len__()
 
-    def close(self):
+    def close(self) -> None:
         """Lets go of the files."""
         self._reader.close()

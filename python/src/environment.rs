@@ -28,6 +28,9 @@ pub(crate) fn read_environment(
         let servers: Vec<String> = told.pserver_endpoints.iter().map(ToString::to_string).collect();
         arguments.set_item("pservers", servers.join(","))?;
     }
+    if let Some(master) = &told.master {
+        arguments.set_item("master_endpoint", master.to_string())?;
+    }
     if told.mode != silent.mode {
         arguments.set_item("mode", told.mode.to_string())?;
     }

@@ -5,6 +5,7 @@ mod description;
 mod environment;
 mod error;
 mod feed;
+mod master_client;
 mod network;
 mod parameter_client;
 mod parameters;
@@ -12,6 +13,7 @@ mod recordio_index;
 mod recordio_reader;
 mod recordio_writer;
 mod trainer;
+mod waiting;
 
 use pyo3::prelude::*;
 
@@ -27,6 +29,8 @@ mod _native {
     use super::description::{check_evaluator, check_optimizer, check_settings, plan_layer};
     #[pymodule_export]
     use super::environment::read_environment;
+    #[pymodule_export]
+    use super::master_client::{MasterClient, MasterTask, TaskRecords};
     #[pymodule_export]
     use super::network::{Batch, Network};
     #[pymodule_export]

@@ -2,17 +2,15 @@
 //! are: nothing is copied between Python and the sockets.
 
 use crate::error::raise;
+use crate::waiting::{interrupt, seconds};
 use contract::port::{Endpoint, Ports, parse_endpoints};
 use contract::secret::Secret;
 use contract::{Error, Kind};
 use numpy::{PyArray1, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods};
-use pserver::client::{
-    Blocking, ClientConfig, Gradient, Interrupt, Pull, PullStyle, fresh_incarnation, tls,
-};
+use pserver::client::{Blocking, ClientConfig, Gradient, Pull, PullStyle, fresh_incarnation, tls};
 use pserver::model::Model;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::time::Duration;
 
 /// `(parameter, values)` or `(parameter, keys, values)`.
 type Dense<'py> = (usize, PyReadonlyArrayDyn<'py, f32>);
@@ -59,14 +57,11 @@ impl ParameterClient {
             let tls = tls::ClientConfig::new(authorities, tls_name, None).map_err(raise)?;
             config.tls = Some(tls);
         }
-        config.retry.deadline = seconds("timeout_seconds", timeout_seconds)?;
-        config.heartbeat_interval = seconds("heartbeat_seconds", heartbeat_seconds)?;
+        config.retry.deadline = seconds("timeout_seconds", timeout_seconds).map_err(raise)?;
+        config.heartbeat_interval =
+            seconds("heartbeat_seconds", heartbeat_seconds).map_err(raise)?;
         config.lag_ratio_max = lag_ratio_max;
-        let interrupt: Interrupt = Box::new(|| {
-            Python::attach(|py| py.check_signals())
-                .map_err(|_| Error::new(Kind::Interrupted, "interrupted"))
-        });
-        py.detach(|| Blocking::connect(config, addresses, Some(interrupt)))
+        py.detach(|| Blocking::connect(config, addresses, Some(interrupt())))
             .map(ParameterClient)
             .map_err(raise)
     }
@@ -259,9 +254,4 @@ fn not_contiguous(shape: &[usize]) -> PyErr {
         Error::invalid("an array must lie in one piece, in C order; use numpy.ascontiguousarray")
             .with("shape", format_args!("{shape:?}")),
     )
-}
-
-fn seconds(name: &'static str, value: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(value)
-        .map_err(|_| raise(Error::invalid("not a number of seconds").with(name, value)))
 }

@@ -4,17 +4,16 @@ use crate::description::parse;
 use crate::error::raise;
 use crate::network::{Batch, Network};
 use crate::parameters::{Parameters, closed};
+use crate::waiting::{interrupt, seconds};
 use contract::mode::Mode;
 use contract::port::{Ports, parse_endpoints};
 use contract::secret::Secret;
-use contract::{Error, Kind};
 use engine::batch::{Output, Rows};
 use numpy::{PyArray1, PyArrayMethods};
-use pserver::client::{Interrupt, tls};
+use pserver::client::tls;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use trainer::{Inference as Answers, Recipe, RemoteConfig, Trainer as Steps, View};
 
 /// Figures of evaluators, by name.
@@ -51,17 +50,9 @@ impl Servers {
             let tls = tls::ClientConfig::new(authorities.as_bytes(), &self.tls_name, None)?;
             client.tls = Some(tls);
         }
-        client.retry.deadline =
-            Duration::try_from_secs_f64(self.timeout_seconds).map_err(|_| {
-                Error::invalid("not a number of seconds")
-                    .with("timeout_seconds", self.timeout_seconds)
-            })?;
+        client.retry.deadline = seconds("timeout_seconds", self.timeout_seconds)?;
         client.lag_ratio_max = self.lag_ratio_max;
-        let interrupt: Interrupt = Box::new(|| {
-            Python::attach(|py| py.check_signals())
-                .map_err(|_| Error::new(Kind::Interrupted, "interrupted"))
-        });
-        config.interrupt = Some(interrupt);
+        config.interrupt = Some(interrupt());
         Ok(config)
     }
 }
@@ -131,6 +122,22 @@ impl Trainer {
     /// A pass begins.
     fn start_pass(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, Steps::start_pass)
+    }
+
+    /// No data for now: other trainers do not wait for this one until its next step.
+    fn rest(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, Steps::rest)
+    }
+
+    /// The first checkpoint that will have all gradients so far.
+    fn next_cut(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        self.with(py, |steps| Ok(steps.next_cut()))
+    }
+
+    /// The checkpoints that servers began with: number, and which life of the server it was.
+    fn restored(&self, py: Python<'_>) -> PyResult<Vec<(u64, u64)>> {
+        let restored = self.with(py, |steps| Ok(steps.restored()))?;
+        Ok(restored.into_iter().map(|one| (one.cut, one.server)).collect())
     }
 
     /// A pass is over; with several trainers this waits for all.

@@ -145,6 +145,19 @@ class Workshop:
                 printed = self.run_trainers(command, servers, v2_trainer)
         return printed[0], output / CASES[name].model
 
+    def train_with_master(self, name, recordio):
+        """Training with a master beside the servers: what trainer 0 printed."""
+        command, _ = self.command(name, "master", f"--recordio {self.data(name) / recordio}")
+        deal = [processes.PADDLE, "master", "--port=0", "--chunk_per_task=1"]
+        serve = [processes.PADDLE, "pserver", "--port=0", "--num_gradient_servers=2"]
+        start = processes.started_servers
+        with start(1, deal) as (master,), start(2, serve) as servers:
+            def environment(addresses, rank):
+                endpoint = {"PADDLE_MASTER_ENDPOINT": master.address}
+                return {**v2_trainer(addresses, rank), **endpoint}
+
+            return self.run_trainers(command, servers, environment)[0]
+
     def command(self, name, run, more):
         output = self.folder / name / run
         output.mkdir(parents=True)
@@ -224,6 +237,18 @@ def test_two_trainers_in_sync_get_the_model_of_one_process(workshop, name):
 @every_example
 def test_it_learns_in_async_mode(workshop, name):
     printed, _ = workshop.train(name, "async", "--async_mode")
+    CASES[name].check_learnt(printed)
+
+
+@pytest.mark.parametrize(
+    ("name", "recordio"), [("fit_a_line", "recordio/*"), ("word2vec", "recordio/train-*")]
+)
+def test_it_learns_from_what_a_master_deals_out(workshop, name, recordio):
+    if name == "fit_a_line":
+        data = workshop.data(name)
+        command = f"fit_a_line/convert.py --data {data}/housing.data --output {data}/recordio"
+        workshop.run(command)
+    printed = workshop.train_with_master(name, recordio)
     CASES[name].check_learnt(printed)
 
 

@@ -280,12 +280,27 @@ def test_pickled_records_are_samples(tmp_path):
             for sample in range(3):
                 file.write(pickle.dumps((number, [sample])))
     samples = reader.creator.recordio(str(tmp_path / "part-*"))
-    assert list(samples()) == [(number, [sample]) for number in range(2) for sample in range(3)]
+    expect = [(number, [sample]) for number in range(2) for sample in range(3)]
+    assert list(samples()) == list(samples()) == expect
+    paths = [tmp_path / "part-00001", tmp_path / "part-00000"]
+    assert list(reader.creator.recordio(paths)()) == expect[3:] + expect[:3]
+    assert list(reader.creator.recordio(",".join(map(str, paths)))()) == expect[3:] + expect[:3]
 
 
-def test_what_is_not_there_yet_says_so():
-    with pytest.raises(errors.UnsupportedError, match="cloud_reader is not there yet"):
-        reader.creator.cloud_reader
+def test_records_are_samples_as_they_are_or_as_a_function_makes_them(tmp_path):
+    path = tmp_path / "data"
+    with recordio.writer(path) as file:
+        for record in [b"", b"\x00\xff", b"abc"]:
+            file.write(record)
+    assert list(reader.creator.recordio(path, loader=None)()) == [b"", b"\x00\xff", b"abc"]
+    assert list(reader.creator.recordio(path, loader=len)()) == [0, 2, 3]
+    with pytest.raises(TypeError, match="loader must be a function of a record, or None"):
+        reader.creator.recordio(path, loader="pickle")
+
+
+def test_a_name_that_is_not_there_says_so():
+    with pytest.raises(errors.UnsupportedError, match="did you mean 'cloud_reader'"):
+        reader.creator.cloud_redaer
     with pytest.raises(AttributeError, match="did you mean 'shuffle'"):
         reader.shufle
 

@@ -7,6 +7,7 @@ use crate::batch::{self, Input, Lists, Output, Rows};
 use crate::shape::{Level, Shape, Value as Kind};
 use burn::tensor::{Device, Tensor, TensorData};
 use contract::{Error, Result};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Where each sequence begins, and where the last one ends.
@@ -115,6 +116,41 @@ impl Argument {
         }
     }
 
+    /// The rows of some samples.
+    fn rows_of(&self, samples: Range<usize>) -> Range<usize> {
+        match &self.sequences {
+            Some(offsets) => offsets[samples.start]..offsets[samples.end],
+            None => samples,
+        }
+    }
+
+    /// The ids of some samples, as places in all ids.
+    pub(crate) fn entries(&self, samples: Range<usize>) -> Range<usize> {
+        let rows = self.rows_of(samples);
+        match &self.value {
+            Value::Sparse(lists) => lists.offsets[rows.start]..lists.offsets[rows.end],
+            Value::Integer(_) | Value::Dense(_) => rows,
+        }
+    }
+
+    /// Some samples of it.
+    pub(crate) fn cut(&self, samples: Range<usize>) -> Argument {
+        let (rows, entries) = (self.rows_of(samples.clone()), self.entries(samples.clone()));
+        let value = match &self.value {
+            Value::Dense(tensor) => Value::Dense(tensor.clone().slice([rows])),
+            Value::Integer(ids) => Value::Integer(Arc::from(&ids[rows])),
+            Value::Sparse(lists) => Value::Sparse(Arc::new(Lists {
+                offsets: rebased(&lists.offsets[rows.start..=rows.end]),
+                ids: lists.ids[entries.clone()].to_vec(),
+                values: lists.values.as_ref().map(|values| values[entries].to_vec()),
+            })),
+        };
+        let sequences = self.sequences.as_ref();
+        let sequences =
+            sequences.map(|offsets| Arc::from(rebased(&offsets[samples.start..=samples.end])));
+        Argument { value, sequences, logits: None }
+    }
+
     /// From what is fed, after checking that it fits.
     pub(crate) fn from_input(
         input: Input,
@@ -193,6 +229,11 @@ impl Argument {
         };
         Output { rows, width, sequences }
     }
+}
+
+/// Offsets that begin at 0 again.
+fn rebased(offsets: &[usize]) -> Vec<usize> {
+    offsets.iter().map(|offset| offset - offsets[0]).collect()
 }
 
 fn check_ids(ids: &[u64], size: usize) -> Result<()> {

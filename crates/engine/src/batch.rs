@@ -67,6 +67,32 @@ pub struct Output {
     pub sequences: Option<Vec<usize>>,
 }
 
+impl Output {
+    /// Adds the rows of another part of the batch.
+    pub(crate) fn append(&mut self, other: Output) {
+        match (&mut self.rows, other.rows) {
+            (Rows::Dense(values), Rows::Dense(more)) => values.extend(more),
+            (Rows::Integer(ids), Rows::Integer(more)) => ids.extend(more),
+            (Rows::Sparse(lists), Rows::Sparse(more)) => {
+                append_offsets(&mut lists.offsets, &more.offsets);
+                lists.ids.extend(more.ids);
+                if let (Some(values), Some(more)) = (&mut lists.values, more.values) {
+                    values.extend(more);
+                }
+            }
+            _ => unreachable!("a layer gives one kind of rows"),
+        }
+        if let (Some(offsets), Some(more)) = (&mut self.sequences, other.sequences) {
+            append_offsets(offsets, &more);
+        }
+    }
+}
+
+fn append_offsets(offsets: &mut Vec<usize>, more: &[usize]) {
+    let end = offsets.last().copied().unwrap_or(0);
+    offsets.extend(more.iter().skip(1).map(|offset| end + offset));
+}
+
 /// Checks that offsets begin at 0, do not fall, and end at `end`.
 pub(crate) fn check_offsets(offsets: &[usize], end: usize) -> Result<()> {
     let begins = offsets.first() == Some(&0);

@@ -1,6 +1,6 @@
 //! Dropout: in training each number stays or becomes 0 by chance, unscaled; a test multiplies by
 //! the share that stays instead. The chance is a function of seed, step and layer alone, so a run
-//! can be repeated.
+//! can be repeated; parts of a batch that are computed apart have chances of their own.
 
 use crate::argument::tensor;
 use burn::tensor::Tensor;
@@ -10,6 +10,8 @@ use burn::tensor::Tensor;
 pub(crate) struct Chance {
     pub(crate) seed: u64,
     pub(crate) step: u64,
+    /// The number of the part of the batch.
+    pub(crate) part: usize,
     /// The place of the layer.
     pub(crate) place: usize,
 }
@@ -17,7 +19,8 @@ pub(crate) struct Chance {
 /// `x` with a share of `rate` of its numbers set to 0.
 pub(crate) fn drop_out(x: Tensor<2>, rate: f32, chance: Chance) -> Tensor<2> {
     let [rows, width] = x.dims();
-    let mut state = mix(mix(chance.seed) ^ chance.step) ^ mix(chance.place as u64);
+    let mut state = mix(mix(chance.seed) ^ chance.step)
+        ^ mix(((chance.part as u64) << 32) | chance.place as u64);
     let limit = (f64::from(rate) * 2_f64.powi(32)) as u64;
     let mut bits = 0;
     let mask = (0..rows * width).map(|place| {

@@ -1,4 +1,5 @@
-//! A batch that was checked, and the keys it looks up in sparse parameters.
+//! A batch that was checked, and the keys it looks up in sparse parameters; and its parts, which
+//! threads work on.
 //!
 //! The rows of a sparse parameter that a batch needs are fetched before the network runs, so its
 //! keys are gathered from the data layers beforehand, each once, and every id of every layer that
@@ -10,6 +11,7 @@ use crate::dropout::mix;
 use crate::topology::{Checked, Topology};
 use burn::tensor::Device;
 use contract::{Error, Kind, Result};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The row of [`NO_ID`].
@@ -17,13 +19,26 @@ const NO_ROW: u32 = u32::MAX;
 
 /// A batch, ready to run.
 pub struct Prepared {
+    /// By place of the parameter.
+    keys: Vec<Option<Vec<u64>>>,
+    whole: Part,
+}
+
+/// Some samples of a batch, one after the other.
+pub(crate) struct Part {
     samples: usize,
     /// By place of the layer.
     arguments: Vec<Option<Argument>>,
-    /// By place of the parameter.
-    keys: Vec<Option<Vec<u64>>>,
     /// By place of the layer, then by slot.
-    lookups: Vec<Vec<Option<Arc<[u32]>>>>,
+    lookups: Vec<Vec<Option<Lookup>>>,
+}
+
+/// Where the ids of a data layer are in the rows of a sparse parameter.
+#[derive(Clone)]
+struct Lookup {
+    /// The place of the data layer.
+    input: usize,
+    rows: Arc<[u32]>,
 }
 
 impl Prepared {
@@ -42,17 +57,16 @@ impl Prepared {
         for &place in &checked.order {
             for (slot, &parameter) in checked.parameters[place].iter().enumerate() {
                 let Some(rows) = &mut places[parameter] else { continue };
-                let input = checked.key_inputs[place][slot];
-                let argument = input.and_then(|input| arguments[input].as_ref());
-                let ids: &[u64] = match argument.map(|argument| &argument.value) {
+                let Some(input) = checked.key_inputs[place][slot] else { continue };
+                let ids: &[u64] = match arguments[input].as_ref().map(|argument| &argument.value) {
                     Some(Value::Integer(ids)) => ids,
                     Some(Value::Sparse(lists)) => &lists.ids,
                     Some(Value::Dense(_)) | None => &[],
                 };
                 rows.reserve(ids.len());
-                let found: Arc<[u32]> = ids.iter().map(|id| rows.find(*id)).collect();
+                let found = ids.iter().map(|id| rows.find(*id)).collect();
                 lookups[place].resize(slot + 1, None);
-                lookups[place][slot] = Some(found);
+                lookups[place][slot] = Some(Lookup { input, rows: found });
                 if rows.keys.len() >= NO_ROW as usize {
                     return Err(Error::new(
                         Kind::LimitExceeded,
@@ -63,17 +77,46 @@ impl Prepared {
             }
         }
         let keys = places.into_iter().map(|rows| rows.map(|rows| rows.keys)).collect();
-        Ok(Prepared { samples, arguments, keys, lookups })
+        Ok(Prepared { keys, whole: Part { samples, arguments, lookups } })
     }
 
     /// Samples of the batch.
     pub fn samples(&self) -> usize {
-        self.samples
+        self.whole.samples
     }
 
     /// The keys whose rows a sparse parameter must bring, each once; `None` for a dense one.
     pub fn keys(&self, parameter: usize) -> Option<&[u64]> {
         self.keys[parameter].as_deref()
+    }
+
+    pub(crate) fn whole(&self) -> &Part {
+        &self.whole
+    }
+}
+
+impl Part {
+    /// It, cut into `count` parts of about as many samples each.
+    pub(crate) fn split(&self, count: usize) -> Vec<Part> {
+        let bound = |number: usize| self.samples * number / count;
+        (0..count).map(|number| self.cut(bound(number)..bound(number + 1))).collect()
+    }
+
+    fn cut(&self, samples: Range<usize>) -> Part {
+        let cut_lookup = |lookup: &Lookup| {
+            let input = self.arguments[lookup.input].as_ref();
+            let entries = input.map_or(0..0, |input| input.entries(samples.clone()));
+            Lookup { input: lookup.input, rows: Arc::from(&lookup.rows[entries]) }
+        };
+        let arguments = self
+            .arguments
+            .iter()
+            .map(|argument| argument.as_ref().map(|argument| argument.cut(samples.clone())));
+        let lookups = self
+            .lookups
+            .iter()
+            .map(|slots| slots.iter().map(|lookup| lookup.as_ref().map(cut_lookup)).collect());
+        Part { samples: samples.len(), arguments: arguments.collect(), lookups: lookups.collect() }
     }
 
     /// The data, for a run on `device`.
@@ -89,8 +132,12 @@ impl Prepared {
         arguments
     }
 
-    pub(crate) fn lookups(&self, layer: usize) -> &[Option<Arc<[u32]>>] {
-        &self.lookups[layer]
+    /// By slot of the layer: where the ids of its input are in the parameter's rows.
+    pub(crate) fn lookups(&self, layer: usize) -> Vec<Option<&[u32]>> {
+        self.lookups[layer]
+            .iter()
+            .map(|lookup| lookup.as_ref().map(|lookup| &*lookup.rows))
+            .collect()
     }
 }
 

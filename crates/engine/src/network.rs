@@ -4,7 +4,7 @@ use crate::activation::Activation;
 use crate::argument::{Argument, numbers, tensor};
 use crate::batch::{Batch, Output};
 use crate::evaluator::{self, Counted, Tally};
-use crate::keys::Prepared;
+use crate::keys::{Part, Prepared};
 use crate::layer::Run;
 use crate::pool::Pool;
 use crate::shape::Shape;
@@ -12,6 +12,7 @@ use crate::topology::{Checked, Parameter, Topology, at};
 use crate::{device, dropout, gradient_clip};
 use burn::tensor::{Device, Tensor};
 use contract::{Error, Kind, Result};
+use rayon::prelude::*;
 
 /// How a network runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,10 @@ impl Default for NetworkConfig {
         NetworkConfig { threads: 1, use_gpu: false, seed: 1 }
     }
 }
+
+/// A batch is computed in parts, one a thread, if each has this many samples. With fewer, threads
+/// share the work of each product instead.
+const PART_SAMPLES_MIN: usize = 16;
 
 /// A network that can be run.
 pub struct Network {
@@ -55,16 +60,17 @@ pub struct Trained {
 /// The layers' outputs that are kept: what is asked for, and what evaluators look at.
 pub struct Seen {
     samples: usize,
-    /// By place of the layer.
-    arguments: Vec<Option<Argument>>,
+    /// For each part of the batch: by place of the layer.
+    parts: Vec<Vec<Option<Argument>>>,
 }
 
 /// In which way to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// With gradients, and dropout decided by the number of the step.
+    /// With gradients, and dropout decided by the number of the step and of the batch's part.
     Train {
         step: u64,
+        part: usize,
     },
     Test,
 }
@@ -136,49 +142,35 @@ impl Network {
     /// [`Prepared::keys`]. The same `step` drops the same numbers out.
     pub fn train(&self, prepared: &Prepared, values: &[&[f32]], step: u64) -> Result<Trained> {
         self.pool.run(|| {
-            let device = self.device.clone().autodiff();
-            let parameters = self.load(prepared, values, &device, true)?;
-            let arguments =
-                self.forward(prepared, &parameters, Mode::Train { step }, |_, _| Ok(()))?;
-            let mut cost = 0.0;
-            let mut loss: Option<Tensor<1>> = None;
-            for (place, coefficient) in self.costs() {
-                let Some(argument) = &arguments[place] else { continue };
-                let output = argument.dense()?;
-                cost += numbers(output.clone()).iter().map(|cost| f64::from(*cost)).sum::<f64>();
-                let scaled = output.sum().mul_scalar(coefficient);
-                loss = Some(match loss {
-                    None => scaled,
-                    Some(loss) => loss + scaled,
-                });
-            }
-            let loss = loss.ok_or_else(|| {
-                Error::invalid("none of the outputs is a cost, so there is nothing to train")
+            let parameters = self.load(prepared, values, &self.device)?;
+            let trained = self.run_parts(prepared, |part, data| {
+                self.train_part(data, &parameters, Mode::Train { step, part })
             })?;
-            let gradients = if cost.is_finite() && loss.is_tracked() {
-                let mut gradients = loss.backward();
-                let count = |place: usize| values[place].len();
-                (0..parameters.len())
-                    .map(|place| {
-                        let gradient = parameters[place].grad_remove(&mut gradients)?;
-                        let mut gradient = numbers(gradient);
-                        gradient.truncate(count(place));
-                        Some(gradient)
-                    })
-                    .collect()
-            } else {
-                vec![None; parameters.len()]
-            };
-            Ok(Trained { cost, gradients, seen: self.keep(prepared, arguments) })
+            let (mut cost, mut gradients, mut parts) = (0.0, vec![None; values.len()], Vec::new());
+            for part in trained {
+                cost += part.cost;
+                sum_up(&mut gradients, part.gradients);
+                parts.push(part.arguments);
+            }
+            if !cost.is_finite() {
+                gradients = vec![None; values.len()];
+            }
+            for (gradient, values) in gradients.iter_mut().zip(values) {
+                // A parameter without rows was computed with one.
+                gradient.iter_mut().for_each(|gradient| gradient.truncate(values.len()));
+            }
+            Ok(Trained { cost, gradients, seen: Seen { samples: prepared.samples(), parts } })
         })
     }
 
     /// Forward only, as in a test: nothing is dropped out.
     pub fn test(&self, prepared: &Prepared, values: &[&[f32]]) -> Result<Seen> {
         self.pool.run(|| {
-            let parameters = self.load(prepared, values, &self.device, false)?;
-            let arguments = self.forward(prepared, &parameters, Mode::Test, |_, _| Ok(()))?;
-            Ok(self.keep(prepared, arguments))
+            let parameters = self.load(prepared, values, &self.device)?;
+            let parts = self.run_parts(prepared, |_, data| {
+                Ok(self.keep(self.forward(data, &parameters, Mode::Test, |_, _| Ok(()))?))
+            })?;
+            Ok(Seen { samples: prepared.samples(), parts })
         })
     }
 
@@ -186,9 +178,9 @@ impl Network {
     pub fn look(&self, prepared: &Prepared, values: &[&[f32]], layer: &str) -> Result<Output> {
         let place = self.place(layer)?;
         self.pool.run(|| {
-            let parameters = self.load(prepared, values, &self.device, false)?;
+            let parameters = self.load(prepared, values, &self.device)?;
             let mut found = None;
-            self.forward(prepared, &parameters, Mode::Test, |at, argument| {
+            self.forward(prepared.whole(), &parameters, Mode::Test, |at, argument| {
                 if at == place {
                     found = Some(argument.to_output());
                 }
@@ -212,9 +204,10 @@ impl Network {
             }
         }
         self.pool.run(|| {
-            let parameters = self.load(prepared, values, &self.device, false)?;
+            let parameters = self.load(prepared, values, &self.device)?;
             let mut culprit = None;
-            self.forward(prepared, &parameters, Mode::Train { step }, |place, argument| {
+            let mode = Mode::Train { step, part: 0 };
+            self.forward(prepared.whole(), &parameters, mode, |place, argument| {
                 let layer = &self.topology.layers[place];
                 if culprit.is_none() && argument.numbers().is_some_and(|values| is_bad(&values)) {
                     culprit = Some(match self.checked.shapes[place].is_data {
@@ -232,9 +225,8 @@ impl Network {
     pub fn cost(&self, seen: &Seen) -> Result<f64> {
         let mut cost = 0.0;
         for (place, _) in self.costs() {
-            if let Some(argument) = &seen.arguments[place] {
-                let numbers = numbers(argument.dense()?);
-                cost += numbers.iter().map(|cost| f64::from(*cost)).sum::<f64>();
+            for argument in seen.parts.iter().filter_map(|part| part[place].as_ref()) {
+                cost += sum_of(argument.dense()?);
             }
         }
         Ok(cost)
@@ -242,10 +234,15 @@ impl Network {
 
     /// One of the outputs that are asked for.
     pub fn output(&self, seen: &Seen, layer: &str) -> Result<Output> {
-        let argument = seen.arguments[self.place(layer)?].as_ref().ok_or_else(|| {
+        let place = self.place(layer)?;
+        let parts = seen.parts.iter().filter_map(|part| Some(part[place].as_ref()?.to_output()));
+        let whole = parts.reduce(|mut whole, part| {
+            whole.append(part);
+            whole
+        });
+        whole.ok_or_else(|| {
             Error::invalid("this layer is not an output of the network").with("layer", layer)
-        })?;
-        Ok(argument.to_output())
+        })
     }
 
     /// The evaluators, with nothing counted yet.
@@ -279,12 +276,63 @@ impl Network {
         })
     }
 
+    /// Runs a batch, in as many parts as there are threads if it is large enough, and gives what
+    /// each part gave.
+    fn run_parts<T: Send>(
+        &self,
+        prepared: &Prepared,
+        run: impl Fn(usize, &Part) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        let threads = self.pool.threads();
+        let is_small = prepared.samples() < threads * PART_SAMPLES_MIN;
+        let layers = &self.checked.layers;
+        let is_whole = is_small || !layers.iter().all(|layer| layer.is_sample_by_sample());
+        if threads == 1 || self.config.use_gpu || is_whole {
+            return Ok(vec![run(0, prepared.whole())?]);
+        }
+        let parts = prepared.whole().split(threads);
+        parts.par_iter().enumerate().map(|(number, part)| run(number, part)).collect()
+    }
+
+    fn train_part(&self, data: &Part, parameters: &[Tensor<2>], mode: Mode) -> Result<TrainedPart> {
+        let all = parameters.iter().zip(&self.topology.parameters);
+        let parameters: Vec<Tensor<2>> = all
+            .map(|(values, parameter)| match parameter.is_static {
+                true => values.clone().autodiff(),
+                false => values.clone().autodiff().require_grad(),
+            })
+            .collect();
+        let arguments = self.forward(data, &parameters, mode, |_, _| Ok(()))?;
+        let mut cost = 0.0;
+        let mut loss: Option<Tensor<1>> = None;
+        for (place, coefficient) in self.costs() {
+            let Some(argument) = &arguments[place] else { continue };
+            let output = argument.dense()?;
+            cost += sum_of(output.clone());
+            let scaled = output.sum().mul_scalar(coefficient);
+            loss = Some(match loss {
+                None => scaled,
+                Some(loss) => loss + scaled,
+            });
+        }
+        let loss = loss.ok_or_else(|| {
+            Error::invalid("none of the outputs is a cost, so there is nothing to train")
+        })?;
+        let mut gradients = vec![None; parameters.len()];
+        if cost.is_finite() && loss.is_tracked() {
+            let mut found = loss.backward();
+            for (gradient, parameter) in gradients.iter_mut().zip(&parameters) {
+                *gradient = parameter.grad_remove(&mut found).map(numbers);
+            }
+        }
+        Ok(TrainedPart { cost, gradients, arguments: self.keep(arguments) })
+    }
+
     fn load(
         &self,
         prepared: &Prepared,
         values: &[&[f32]],
         device: &Device,
-        is_training: bool,
     ) -> Result<Vec<Tensor<2>>> {
         let parameters = &self.topology.parameters;
         if values.len() != parameters.len() {
@@ -304,8 +352,7 @@ impl Network {
             let mut values = values.to_vec();
             // A tensor without rows has no gradient; one that nobody looks up does not matter.
             values.resize(rows.max(1) * width, 0.0);
-            let loaded = tensor(values, [rows.max(1), width], device);
-            Ok(if is_training && !parameter.is_static { loaded.require_grad() } else { loaded })
+            Ok(tensor(values, [rows.max(1), width], device))
         };
         parameters.iter().zip(values).enumerate().map(load).collect()
     }
@@ -313,13 +360,13 @@ impl Network {
     /// Runs all layers in order and shows `look` the output of each.
     fn forward(
         &self,
-        prepared: &Prepared,
+        data: &Part,
         parameters: &[Tensor<2>],
         mode: Mode,
         mut look: impl FnMut(usize, &Argument) -> Result<()>,
     ) -> Result<Vec<Option<Argument>>> {
         let device = parameters.first().map_or_else(|| self.device.clone(), Tensor::device);
-        let mut arguments = prepared.arguments(&device);
+        let mut arguments = data.arguments(&device);
         for &place in &self.checked.order {
             if arguments[place].is_none() {
                 let own: Vec<Tensor<2>> = self.checked.parameters[place]
@@ -330,7 +377,7 @@ impl Network {
                     .iter()
                     .filter_map(|&input| arguments[input].as_ref())
                     .collect();
-                let run = Run { parameters: &own, lookups: prepared.lookups(place) };
+                let run = Run { parameters: &own, lookups: &data.lookups(place) };
                 let argument = self
                     .run_layer(place, &run, &inputs, mode)
                     .map_err(|error| at(&self.topology.layers[place], error))?;
@@ -364,8 +411,8 @@ impl Network {
         }
         if layer.drop_rate > 0.0 {
             let dropped = match mode {
-                Mode::Train { step } => {
-                    let chance = dropout::Chance { seed: self.config.seed, step, place };
+                Mode::Train { step, part } => {
+                    let chance = dropout::Chance { seed: self.config.seed, step, part, place };
                     dropout::drop_out(output.dense()?, layer.drop_rate, chance)
                 }
                 Mode::Test => output.dense()?.mul_scalar(1.0 - layer.drop_rate),
@@ -394,7 +441,8 @@ impl Network {
         is_empty.then(|| Argument::without_rows(first, shape, &self.device))
     }
 
-    fn keep(&self, prepared: &Prepared, mut arguments: Vec<Option<Argument>>) -> Seen {
+    /// Drops the outputs that nobody will ask for.
+    fn keep(&self, mut arguments: Vec<Option<Argument>>) -> Vec<Option<Argument>> {
         let mut is_kept = vec![false; arguments.len()];
         let looked_at = self.topology.evaluators.iter().flat_map(|evaluator| &evaluator.inputs);
         for name in self.topology.outputs.iter().chain(looked_at) {
@@ -407,8 +455,31 @@ impl Network {
                 *argument = None;
             }
         }
-        Seen { samples: prepared.samples(), arguments }
+        arguments
     }
+}
+
+/// What training with a part of a batch gave.
+struct TrainedPart {
+    cost: f64,
+    gradients: Vec<Option<Vec<f32>>>,
+    arguments: Vec<Option<Argument>>,
+}
+
+/// Adds the gradients of another part, always in the order of the parts: the sums are the same
+/// whichever thread was done first.
+fn sum_up(sums: &mut [Option<Vec<f32>>], gradients: Vec<Option<Vec<f32>>>) {
+    sums.par_iter_mut().zip(gradients).for_each(|(sum, gradient)| match (sum, gradient) {
+        (_, None) => {}
+        (sum @ None, gradient) => *sum = gradient,
+        (Some(sum), Some(gradient)) => {
+            sum.iter_mut().zip(gradient).for_each(|(sum, number)| *sum += number);
+        }
+    });
+}
+
+fn sum_of(costs: Tensor<2>) -> f64 {
+    numbers(costs).iter().map(|cost| f64::from(*cost)).sum()
 }
 
 impl Seen {
@@ -422,10 +493,11 @@ impl Tally {
     /// Counts what a run gave.
     pub fn add(&mut self, seen: &Seen) -> Result<()> {
         for counted in &mut self.evaluators {
-            let inputs: Vec<&Argument> =
-                counted.inputs.iter().filter_map(|&place| seen.arguments[place].as_ref()).collect();
-            let added = counted.evaluator.add(&inputs);
-            added.map_err(|error| error.with("evaluator", &counted.name))?;
+            for part in &seen.parts {
+                let inputs = counted.inputs.iter().filter_map(|&place| part[place].as_ref());
+                let added = counted.evaluator.add(&inputs.collect::<Vec<_>>());
+                added.map_err(|error| error.with("evaluator", &counted.name))?;
+            }
         }
         Ok(())
     }

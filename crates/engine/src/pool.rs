@@ -24,6 +24,11 @@ impl Pool {
         Ok(Pool { threads, started: OnceLock::new() })
     }
 
+    /// How many threads it has.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
     /// Runs `work` on the pool and waits for it.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.run_in(std::process::id(), work)

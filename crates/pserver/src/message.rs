@@ -44,10 +44,14 @@ pub enum Verb {
     Cut = 11,
     /// JSON [`Statistics`].
     Statistics = 12,
+    /// A trainer has no data for now: nobody waits for it until it wakes.
+    Rest = 13,
+    /// A trainer that rested has data again; answered with the step that it takes part in.
+    Wake = 14,
 }
 
 impl Verb {
-    const ALL: [Verb; 12] = [
+    const ALL: [Verb; 14] = [
         Verb::Join,
         Verb::Begin,
         Verb::Set,
@@ -60,6 +64,8 @@ impl Verb {
         Verb::Scan,
         Verb::Cut,
         Verb::Statistics,
+        Verb::Rest,
+        Verb::Wake,
     ];
 
     /// The verb of a frame.
@@ -266,6 +272,9 @@ pub struct Join {
     /// The last push frame that this process knows to be applied.
     #[serde(default)]
     pub acknowledged: u64,
+    /// Whether it has no data for now.
+    #[serde(default)]
+    pub is_resting: bool,
     /// Async: gradients older than this many times the number of trainers are thrown away.
     #[serde(default)]
     pub lag_ratio_max: Option<f32>,

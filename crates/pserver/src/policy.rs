@@ -6,10 +6,12 @@
 //! or are restarted under the same rank. Counting arrivals fails as soon as one of these happens
 //! (a retried push counts twice, a finished trainer is waited for). So nothing is counted here.
 //! Each rank has a row of facts (incarnation, last frame applied, steps completed, pass finished,
-//! left), and every question is answered from the rows alone:
+//! resting, left), and every question is answered from the rows alone:
 //!
 //! - step t is complete when every rank that is *waited for* has completed more than t steps;
-//!   a rank that has finished its pass or left is not waited for, one that has not yet come is;
+//!   a rank that has finished its pass, rests or left is not waited for, one that has not yet come
+//!   is. A trainer rests while the master has no task for it: the others, whose tasks it may get
+//!   when they die, must be able to finish them without it;
 //! - a frame is fresh, a duplicate, or from a dead predecessor by (incarnation, sequence);
 //! - with bounded staleness a pull waits for the slowest rank that is waited for.
 //!
@@ -34,6 +36,8 @@ struct Member {
     /// Steps completed; frames of an unfinished step are not counted.
     steps: u64,
     has_finished_pass: bool,
+    /// It has no data for now, but may get some in this pass.
+    is_resting: bool,
     /// The highest number it has asked to synchronize at.
     synchronized: u64,
 }
@@ -74,6 +78,7 @@ impl Membership {
             record: Record::default(),
             steps: 0,
             has_finished_pass: false,
+            is_resting: false,
             synchronized: 0,
         };
         Membership { epoch: 0, members: vec![awaited; trainers as usize] }
@@ -127,6 +132,7 @@ impl Membership {
             member.record = Record { incarnation, sequence: progress.acknowledged };
             member.has_finished_pass = false;
         }
+        member.is_resting = progress.is_resting;
         if !is_same || member.presence == Presence::Awaited {
             member.steps = progress.steps.unwrap_or(progress.version);
         }
@@ -187,6 +193,23 @@ impl Membership {
         Ok(())
     }
 
+    /// A rank has no data for now.
+    pub fn rest(&mut self, rank: u32) -> Result<()> {
+        self.member_mut(rank)?.is_resting = true;
+        Ok(())
+    }
+
+    /// A rank has data again. It takes part in the step that the shard, at `version`, does next,
+    /// unless it has delivered that one before it rested.
+    pub fn wake(&mut self, rank: u32, version: u64) -> Result<()> {
+        let member = self.member_mut(rank)?;
+        if member.is_resting {
+            member.is_resting = false;
+            member.steps = member.steps.max(version);
+        }
+        Ok(())
+    }
+
     /// A rank waits for the others at a point that all will reach; numbers rise.
     pub fn synchronize(&mut self, rank: u32, number: u64) -> Result<()> {
         let member = self.member_mut(rank)?;
@@ -231,13 +254,15 @@ impl Membership {
 
     /// Whether no rank has data left in this pass.
     pub fn is_pass_over(&self) -> bool {
-        self.members.iter().all(|member| !member.is_waited_for())
+        let is_over = |member: &Member| member.has_finished_pass || member.has_left();
+        self.members.iter().all(is_over)
     }
 
     /// The next pass begins for all, at the same step.
     pub fn start_pass(&mut self, version: u64) {
         for member in &mut self.members {
             member.has_finished_pass = false;
+            member.is_resting = false;
             member.steps = version;
         }
     }
@@ -247,9 +272,10 @@ impl Membership {
         self.members.iter().all(|member| member.presence != Presence::Awaited)
     }
 
-    /// The least number of steps that a rank has completed.
+    /// The least number of steps that a rank has completed, of those that do not rest.
     pub fn steps_min(&self) -> u64 {
-        self.members.iter().map(|member| member.steps).min().unwrap_or(0)
+        let active = self.members.iter().filter(|member| !member.is_resting);
+        active.map(|member| member.steps).min().unwrap_or(0)
     }
 
     /// Whether every rank has left.
@@ -293,13 +319,19 @@ pub struct Progress {
     pub steps: Option<u64>,
     /// Its last push frame that it knows to be applied.
     pub acknowledged: u64,
+    /// Whether it has no data for now.
+    pub is_resting: bool,
     /// The shard's version, where a new process begins.
     pub version: u64,
 }
 
 impl Member {
     fn is_waited_for(&self) -> bool {
-        self.presence != Presence::Left && !self.has_finished_pass
+        !self.has_left() && !self.has_finished_pass && !self.is_resting
+    }
+
+    fn has_left(&self) -> bool {
+        self.presence == Presence::Left
     }
 }
 
@@ -363,6 +395,30 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_that_rests_is_not_waited_for_until_it_wakes() {
+        let (mut members, _) = two_trainers();
+        members.accept(0, 1, true).unwrap();
+        members.rest(1).unwrap();
+        assert!(members.completes(0));
+        members.finish_pass(0).unwrap();
+        assert!(!members.is_pass_over(), "the resting one may still get data");
+        members.wake(1, 1).unwrap();
+        assert_eq!(members.steps(1).unwrap(), 1);
+        members.accept(1, 1, true).unwrap();
+        members.wake(1, 9).unwrap();
+        assert_eq!(members.steps(1).unwrap(), 2, "asked again, it changes nothing");
+    }
+
+    #[test]
+    fn a_rank_that_delivered_and_then_rested_does_not_deliver_that_step_again() {
+        let (mut members, _) = two_trainers();
+        members.accept(1, 1, true).unwrap();
+        members.rest(1).unwrap();
+        members.wake(1, 0).unwrap();
+        assert_eq!(members.steps(1).unwrap(), 1);
+    }
+
+    #[test]
     fn frames_are_fresh_once_and_gaps_are_refused() {
         let (mut members, _) = two_trainers();
         assert_eq!(members.judge(0, 1).unwrap(), Freshness::Fresh);
@@ -388,7 +444,7 @@ mod tests {
     fn a_trainer_that_reconnects_keeps_its_place_and_learns_nothing_twice() {
         let (mut members, now) = two_trainers();
         members.accept(0, 1, true).unwrap();
-        let progress = Progress { steps: Some(1), acknowledged: 1, version: 0 };
+        let progress = Progress { steps: Some(1), acknowledged: 1, ..Progress::default() };
         assert!(!members.join(now, 0, 100, progress).unwrap());
         assert_eq!(members.steps(0).unwrap(), 1);
         assert_eq!(members.judge(0, 1).unwrap(), Freshness::Duplicate);
@@ -408,7 +464,8 @@ mod tests {
         let now = Instant::now();
         let mut members = Membership::new(1);
         members.restore(&[Record { incarnation: 100, sequence: 3 }]);
-        let progress = Progress { steps: Some(8), acknowledged: 8, version: 3 };
+        let progress =
+            Progress { steps: Some(8), acknowledged: 8, version: 3, ..Progress::default() };
         members.join(now, 0, 100, progress).unwrap();
         assert_eq!(members.steps_min(), 8);
         assert_eq!(members.judge(0, 9).unwrap(), Freshness::Fresh);

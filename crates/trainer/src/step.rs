@@ -9,6 +9,7 @@ use contract::{Error, Result};
 use engine::batch::{Batch, Output};
 use engine::evaluator::Tally;
 use engine::{Culprit, Network, Prepared, Seen};
+use pserver::client::Restored;
 use pserver::optimizer::Optimizer;
 use std::sync::Arc;
 
@@ -209,6 +210,22 @@ impl Trainer {
     /// A pass is over; with several trainers this waits for all.
     pub fn finish_pass(&mut self) -> Result<()> {
         self.updater.finish_pass()
+    }
+
+    /// There is no data for now, but there may be some in this pass: other trainers do not wait for
+    /// this one until its next step.
+    pub fn rest(&mut self) -> Result<()> {
+        self.updater.rest()
+    }
+
+    /// The first checkpoint that will have all gradients so far; `None` without servers.
+    pub fn next_cut(&self) -> Option<u64> {
+        self.updater.next_cut()
+    }
+
+    /// The checkpoints that servers began with.
+    pub fn restored(&self) -> Vec<Restored> {
+        self.updater.restored()
     }
 
     /// The figures of the evaluators since the pass began.

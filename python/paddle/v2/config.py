@@ -38,6 +38,7 @@ class Settings:
     pservers:              `host[:port]` of every parameter server, with commas.
     port, ports_num, ports_num_for_sparse:  their ports.
     timeout_seconds:       how long to wait for servers that do not answer.
+    master_endpoint:       `host[:port]` of the master that hands out the data.
     mode:                  how trainers meet: sync, async, stale:K or hybrid.
     job_token:             the secret of the job; servers that have one ask for it.
     tls_ca, tls_name:      certificates in PEM that servers must prove to be `tls_name` by.
@@ -55,6 +56,7 @@ class Settings:
     ports_num: int = 1
     ports_num_for_sparse: int = 1
     timeout_seconds: float = 60.0
+    master_endpoint: str | None = None
     mode: str | None = None
     job_token: str | None = dataclasses.field(default=None, repr=False)
     tls_ca: str | None = dataclasses.field(default=None, repr=False)
@@ -63,7 +65,9 @@ class Settings:
     show_progress: bool = True
 
     def __post_init__(self) -> None:
-        if self.trainer_id >= self.num_gradient_servers:
+        # With a master, trainers may be added to those that a job began with.
+        is_fixed = self.master_endpoint is None
+        if is_fixed and self.trainer_id >= self.num_gradient_servers:
             raise mistake.invalid(
                 "trainer_id counts from 0, so it must be below num_gradient_servers, the number "
                 "of trainers",

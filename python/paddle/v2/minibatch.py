@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from paddle.v2 import mistake
-from paddle.v2.reader.decorator import Reader, checked_reader
+from paddle.v2.reader import flow
+from paddle.v2.reader.decorator import checked_reader
+from paddle.v2.reader.flow import Downstream, Reader, Stage
 
 
 @mistake.checked_arguments
@@ -15,10 +17,15 @@ def batch(reader: Reader, batch_size: int, drop_last: bool = False) -> Reader:
     size = mistake.whole("batch_size", batch_size)
     mistake.truth("drop_last", drop_last)
 
-    def batches() -> Iterator[list[Any]]:
-        samples = iter(reader())
-        while taken := list(itertools.islice(samples, size)):
+    def batches(downstream: Downstream) -> Iterator[list[Any]]:
+        stage = Stage(downstream)
+        samples = iter(flow.begin(reader, stage))
+        for first in samples:
+            stage.enter()
+            taken = [first, *itertools.islice(samples, size - 1)]
             if len(taken) == size or not drop_last:
                 yield taken
+            # What is dropped is done with, too.
+            stage.leave()
 
-    return batches
+    return flow.reader_of(batches, reader)

@@ -7,7 +7,7 @@ over trainers, never averaged.
 
 import atexit
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 from paddle import _native
@@ -16,6 +16,7 @@ from paddle.v2.feeding import Feeder, build_network
 from paddle.v2.optimizer import Optimizer, merge_settings
 from paddle.v2.parameters import Parameters
 from paddle.v2.progress import Progress
+from paddle.v2.reader import cloud
 from paddle.v2.topology import Topology
 
 __all__ = ["SGD", "GradientMachine"]
@@ -83,10 +84,12 @@ class SGD:
         if trainer in _leaving:
             _leaving.remove(trainer)
         show = _Show(Progress(config.current()), event_handler)
+        cloud.set_consumer(trainer)
         try:
             for pass_id in range(num_passes):
                 self._train_pass(pass_id, reader, feeder, show)
         finally:
+            cloud.set_consumer(None)
             show.progress.close()
         if self._pservers is not None:
             _leaving.append(trainer)
@@ -123,7 +126,7 @@ class SGD:
         machine = GradientMachine(trainer)
         show.tell(event.BeginPass(pass_id))
         trainer.start_pass()
-        for batch_id, data in enumerate(reader()):
+        for batch_id, data in enumerate(_batches(reader)):
             show.tell(event.BeginIteration(pass_id, batch_id))
             with mistake.reported_here():
                 batch = feeder(data)
@@ -206,6 +209,13 @@ class _Show:
         if self._handler is not None:
             self.progress.clear()
             self._handler(happened)
+
+
+def _batches(reader: Callable[[], Any]) -> Iterator[Any]:
+    """The batches of a pass, which the job's master may hold open for the tasks of others."""
+    yield from reader()
+    while cloud.resume_open_pass():
+        yield from reader()
 
 
 def _check_reader(reader: Any) -> None:

@@ -30,7 +30,6 @@ use burn::tensor::Tensor;
 use contract::{Error, Kind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// The longest row, and the most rows of a parameter that is not sparse: a GPU counts in `i32`.
 pub const SIZE_MAX: usize = i32::MAX as usize;
@@ -80,6 +79,12 @@ pub(crate) trait Layer: Send + Sync {
     /// For a cost: what its gradient is multiplied with. Its output is one number a row.
     fn coefficient(&self) -> Option<f32> {
         None
+    }
+
+    /// Whether what a sample gives depends on that sample alone, so that a batch may be computed
+    /// in parts.
+    fn is_sample_by_sample(&self) -> bool {
+        true
     }
 
     /// Whether bias, activation and dropout make sense.
@@ -163,7 +168,7 @@ pub(crate) struct Run<'a> {
     /// Its parameters, in the order of its plan.
     pub(crate) parameters: &'a [Tensor<2>],
     /// For sparse parameters, by slot: where the ids of their input are in the parameter's rows.
-    pub(crate) lookups: &'a [Option<Arc<[u32]>>],
+    pub(crate) lookups: &'a [Option<&'a [u32]>],
 }
 
 impl Run<'_> {
@@ -173,7 +178,7 @@ impl Run<'_> {
 
     /// The rows of the parameter in `slot` that the ids of `input` ask for.
     pub(crate) fn lists(&self, slot: usize, input: &Argument) -> Result<RowLists> {
-        let lookup = self.lookups.get(slot).and_then(Option::as_deref);
+        let lookup = self.lookups.get(slot).copied().flatten();
         let rows = |ids: &[u64]| match lookup {
             Some(lookup) => lookup.to_vec(),
             None => ids.iter().map(|id| *id as u32).collect(),

@@ -39,4 +39,8 @@ impl Layer for Trans {
         }
         Ok(Argument::single(input.transpose()))
     }
+
+    fn is_sample_by_sample(&self) -> bool {
+        false
+    }
 }

@@ -11,6 +11,10 @@ const COLUMNS: usize = 501;
 
 /// What of 40 rows of ones two layers leave in training.
 fn masks(seed: u64, step: u64, rate: f32) -> [Vec<f32>; 2] {
+    masks_with(NetworkConfig { seed, ..crate::net::config() }, step, rate)
+}
+
+fn masks_with(config: NetworkConfig, step: u64, rate: f32) -> [Vec<f32>; 2] {
     let mut net = Net::new();
     let data = net.data("x", Value::Dense, Level::Single, COLUMNS);
     for name in ["a", "b"] {
@@ -20,7 +24,7 @@ fn masks(seed: u64, step: u64, rate: f32) -> [Vec<f32>; 2] {
     net.topology.outputs = vec![cost, "a".to_owned(), "b".to_owned()];
     let mut batch = net.batch(&[1; 40], 1);
     batch.inputs[0].rows = Rows::Dense(vec![1.0; 40 * COLUMNS]);
-    let network = net.network_with(NetworkConfig { seed, ..crate::net::config() });
+    let network = net.network_with(config);
     let trial = Trial::with_batch(network, batch, 1);
     let seen = trial.train_at(&[], step).seen;
     ["a", "b"].map(|name| numbers(&trial.network.output(&seen, name).unwrap()).to_vec())
@@ -39,6 +43,15 @@ fn another_step_seed_or_layer_drops_others() {
         let same = a.iter().zip(other).filter(|(a, b)| a == b).count() as f64 / a.len() as f64;
         assert!((same - 0.5).abs() < 0.02, "{same}");
     }
+}
+
+#[test]
+fn the_parts_that_threads_work_on_drop_others() {
+    let [mask, _] = masks_with(NetworkConfig { threads: 2, ..crate::net::config() }, 1, 0.5);
+    let (first, second) = mask.split_at(mask.len() / 2);
+    let same = first.iter().zip(second).filter(|(a, b)| a == b).count() as f64;
+    let same = same / first.len() as f64;
+    assert!((same - 0.5).abs() < 0.02, "{same}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The client for callers without a runtime: Python, and programs that just wait.
 
 use super::{
-    Addresses, Client, ClientConfig, Gradient, Page, Position, Pull, PullStyle, PushReport, Start,
-    Value,
+    Addresses, Client, ClientConfig, Gradient, Page, Position, Pull, PullStyle, PushReport,
+    Restored, Start, Value,
 };
 use crate::message::Statistics;
 use contract::Result;
@@ -89,6 +89,21 @@ impl Blocking {
     /// As [`Client::finish_pass`].
     pub fn finish_pass(&self) -> Result<()> {
         self.wait(self.client().finish_pass())
+    }
+
+    /// As [`Client::rest`].
+    pub fn rest(&self) -> Result<()> {
+        self.wait(self.client().rest())
+    }
+
+    /// As [`Client::wake`].
+    pub fn wake(&self) -> Result<()> {
+        self.wait(self.client().wake())
+    }
+
+    /// As [`Client::restored`].
+    pub fn restored(&self) -> Vec<Restored> {
+        self.client().restored()
     }
 
     /// As [`Client::synchronize`].

@@ -178,6 +178,7 @@ mod tests {
                     model: testing::model(),
                     steps: None,
                     acknowledged: 0,
+                    is_resting: false,
                     lag_ratio_max: None,
                 };
                 let place = join.place().unwrap();

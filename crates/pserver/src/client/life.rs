@@ -26,6 +26,17 @@ impl Client {
         self.ask_all(Verb::FinishPass, &take).await
     }
 
+    /// Says that this trainer has no data for now, but may get some in this pass: the others'
+    /// steps do not wait for it until it wakes. No push may come before that.
+    pub async fn rest(&self) -> Result<()> {
+        self.ask_all(Verb::Rest, &|link, _| link.progress().is_resting = true).await
+    }
+
+    /// Takes part in steps again. The values that it has are old.
+    pub async fn wake(&self) -> Result<()> {
+        self.ask_all(Verb::Wake, &|link, head| link.progress().wake(head.version)).await
+    }
+
     /// Waits until all trainers have called this as often as this one.
     pub async fn synchronize(&self) -> Result<()> {
         let number = self.synchronized.fetch_add(1, Ordering::Relaxed) + 1;

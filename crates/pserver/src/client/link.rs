@@ -281,6 +281,7 @@ impl Link {
             model: config.model.clone(),
             steps: progress.has_joined().then_some(progress.steps),
             acknowledged: progress.acknowledged,
+            is_resting: progress.is_resting,
             lag_ratio_max: config.lag_ratio_max,
         }
     }

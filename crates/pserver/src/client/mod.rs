@@ -135,6 +135,15 @@ pub struct Start {
     pub restored_cut: Option<u64>,
 }
 
+/// A checkpoint that a server began with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Restored {
+    /// The number of the checkpoint.
+    pub cut: u64,
+    /// Which life of the server that was.
+    pub server: u64,
+}
+
 /// How far a client is, and what it went through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Position {
@@ -218,6 +227,15 @@ impl Client {
             start.restored_cut = start.restored_cut.max(joined.restored_cut);
         }
         start
+    }
+
+    /// The checkpoints that servers began with, each life of a server once.
+    pub fn restored(&self) -> Vec<Restored> {
+        let mut restored: Vec<Restored> =
+            self.links.iter().filter_map(|link| link.progress().restored).collect();
+        restored.sort_unstable();
+        restored.dedup();
+        restored
     }
 
     /// How far the client is.

@@ -1,5 +1,6 @@
 //! How far this trainer is with one shard: what must be remembered from connection to connection.
 
+use super::Restored;
 use crate::message::Joined;
 use contract::{Error, Kind, Result};
 
@@ -24,7 +25,10 @@ pub(super) struct Progress {
     pub(super) version: u64,
     /// Something that was acknowledged is in the shard's values.
     pub(super) has_delivered: bool,
+    pub(super) is_resting: bool,
     pub(super) has_left: bool,
+    /// The checkpoint that this life of the server began with.
+    pub(super) restored: Option<Restored>,
     /// How often the server came back as another process, and updates that were lost with it.
     pub(super) restarts: u64,
     pub(super) lost_steps: u64,
@@ -47,6 +51,7 @@ impl Progress {
             ));
         }
         self.server = Some(server);
+        self.restored = joined.restored_cut.map(|cut| Restored { cut, server });
         self.version = self.version.max(joined.version);
         self.has_delivered |= !joined.needs_values;
         if !self.has_joined() {
@@ -85,7 +90,15 @@ impl Progress {
     /// A pass is over for all; the shard's count is everybody's.
     pub(super) fn finish_pass(&mut self, version: u64, pass: u64) {
         (self.steps, self.pass) = (version, pass);
+        self.is_resting = false;
         self.version = self.version.max(version);
+    }
+
+    /// After a rest, the shard's next step is ours too.
+    pub(super) fn wake(&mut self, steps: u64) {
+        self.steps = steps;
+        self.is_resting = false;
+        self.version = self.version.max(steps);
     }
 }
 

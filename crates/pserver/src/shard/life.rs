@@ -20,12 +20,13 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     ) -> Result<Reply> {
         self.check_join(&join)?;
         let (rank, steps, acknowledged) = (join.rank, join.steps, join.acknowledged);
+        let is_resting = join.is_resting;
         if self.job.is_none() {
             join.model.check()?;
             self.job = Some(self.start_job(join, restore)?);
         }
         let job = self.job.as_mut().ok_or_else(not_joined)?;
-        let progress = Progress { steps, acknowledged, version: job.version };
+        let progress = Progress { steps, acknowledged, version: job.version, is_resting };
         if self.members.join(now, rank, incarnation, progress)? {
             for table in job.tables.iter_mut().flatten() {
                 table.drop_arrivals(rank);
@@ -78,26 +79,44 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         token: T,
         head: &Head,
     ) -> Result<Option<Reply>> {
-        let job = self.job.as_mut().ok_or_else(not_joined)?;
+        let job = self.job.as_ref().ok_or_else(not_joined)?;
         if head.version < job.pass {
             // Asked again after a broken connection: that pass is over.
-            return self.pass_finished(head.rank).map(Some);
+            return self.own_step(head.rank).map(Some);
         }
         self.members.finish_pass(head.rank)?;
-        let awaited = self.members.waited_for();
-        let step = job.now;
-        for table in job.tables.iter_mut().flatten() {
-            table.update_complete(&step, &awaited);
-        }
+        self.update_without_more();
         self.park(now, token, Waiting::FinishPass { pass: head.version, rank: head.rank });
         self.advance(now)?;
         Ok(None)
     }
 
-    /// The reply to a trainer whose pass is over: it goes on from its own step.
-    pub(super) fn pass_finished(&self, rank: u32) -> Result<Reply> {
+    /// The reply to a trainer whose pass is over, or that wakes: it goes on from its own step.
+    pub(super) fn own_step(&self, rank: u32) -> Result<Reply> {
         let version = self.members.steps(rank)?;
         Ok(Reply::Message(Message::of(Head { version, ..self.reply_head(0) })))
+    }
+
+    pub(super) fn rest(&mut self, now: Instant, head: &Head) -> Result<Reply> {
+        self.members.rest(head.rank)?;
+        self.update_without_more();
+        self.advance(now)?;
+        Ok(self.acknowledgement(0))
+    }
+
+    pub(super) fn wake(&mut self, head: &Head) -> Result<Reply> {
+        let job = self.job.as_ref().ok_or_else(not_joined)?;
+        self.members.wake(head.rank, job.version)?;
+        self.own_step(head.rank)
+    }
+
+    /// Fewer are waited for: what the others have delivered may be all.
+    fn update_without_more(&mut self) {
+        let Some(job) = &mut self.job else { return };
+        let (step, awaited) = (job.now, self.members.waited_for());
+        for table in job.tables.iter_mut().flatten() {
+            table.update_complete(&step, &awaited);
+        }
     }
 
     pub(super) fn synchronize(
@@ -114,12 +133,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
 
     pub(super) fn goodbye(&mut self, now: Instant, head: &Head) -> Result<Reply> {
         self.members.leave(head.rank)?;
-        if let Some(job) = &mut self.job {
-            let (step, awaited) = (job.now, self.members.waited_for());
-            for table in job.tables.iter_mut().flatten() {
-                table.update_complete(&step, &awaited);
-            }
-        }
+        self.update_without_more();
         self.advance(now)?;
         Ok(self.acknowledgement(0))
     }

@@ -265,6 +265,8 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             Verb::Goodbye => self.goodbye(now, &payload.head).map(Some),
             Verb::Scan => self.scan(&payload).map(Some),
             Verb::Cut => self.order_cut(now).map(Some),
+            Verb::Rest => self.rest(now, &payload.head).map(Some),
+            Verb::Wake => self.wake(&payload.head).map(Some),
             Verb::Heartbeat => Ok(Some(self.acknowledgement(0))),
             Verb::Join | Verb::Statistics => unreachable!("answered above"),
         }

@@ -120,7 +120,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
                 Waiting::Push(payload) => {
                     self.take_push(&payload).map(|flags| self.acknowledgement(flags))
                 }
-                Waiting::FinishPass { rank, .. } => self.pass_finished(rank),
+                Waiting::FinishPass { rank, .. } => self.own_step(rank),
                 Waiting::Synchronize { .. } => Ok(self.acknowledgement(0)),
             };
             self.outbox.push((token, outcome.unwrap_or_else(Reply::Error)));

@@ -230,6 +230,37 @@ async fn any_layout_computes_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trainer_that_rests_holds_nobody_up_and_joins_in_again() {
+    let servers = Servers::start(2, 1, 1, &ServerConfig::new(2, 9));
+    let (first, second) =
+        tokio::join!(servers.connect(0, 2, Mode::Sync), servers.connect(1, 2, Mode::Sync));
+    first.begin().await.unwrap();
+    tokio::join!(step(&first, 0), step(&second, 0));
+    // It rests while the other waits for it in a step.
+    let (alone, rested) = tokio::join!(step(&first, 1), second.rest());
+    rested.unwrap();
+    let () = alone;
+    step(&first, 2).await;
+    second.wake().await.unwrap();
+    tokio::join!(step(&first, 3), step(&second, 3));
+    let mut expected = Expected::new();
+    [(0, 2.0), (1, 1.0), (2, 1.0), (3, 2.0)]
+        .into_iter()
+        .for_each(|(number, times)| expected.step(number, times));
+    expected.check(&first).await;
+    expected.check(&second).await;
+    second.rest().await.unwrap();
+    let (one, other) = tokio::join!(first.finish_pass(), second.finish_pass());
+    one.and(other).unwrap();
+    tokio::join!(step(&first, 4), step(&second, 4));
+    expected.step(4, 2.0);
+    expected.check(&first).await;
+    let (one, other) = tokio::join!(first.goodbye(), second.goodbye());
+    one.and(other).unwrap();
+    servers.join().into_iter().for_each(|outcome| outcome.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn trainers_of_a_sync_job_see_the_sum_and_finish_passes_together() {
     let servers = Servers::start(2, 1, 1, &ServerConfig::new(2, 9));
     let (first, second) =

@@ -147,6 +147,7 @@ impl Scene {
             model: model(self.mode),
             steps: None,
             acknowledged: 0,
+            is_resting: false,
             lag_ratio_max: None,
         }
     }

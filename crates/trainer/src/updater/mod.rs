@@ -8,6 +8,7 @@ pub use remote::{Remote, RemoteConfig};
 
 use crate::parameters::{Parameters, View};
 use contract::Result;
+use pserver::client::Restored;
 use std::sync::Arc;
 
 /// Values of one parameter that a batch needs.
@@ -43,6 +44,21 @@ pub trait Updater: Send + Sync {
 
     /// A pass is over; with several trainers, for all of them.
     fn finish_pass(&mut self) -> Result<()>;
+
+    /// There is no data for now, but there may be some in this pass: others are not to wait.
+    fn rest(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The first checkpoint that will have all that was applied so far; `None` without servers.
+    fn next_cut(&self) -> Option<u64> {
+        None
+    }
+
+    /// The checkpoints that servers began with.
+    fn restored(&self) -> Vec<Restored> {
+        Vec::new()
+    }
 
     /// Training is over for good; no call may follow.
     fn goodbye(&mut self) -> Result<()>;

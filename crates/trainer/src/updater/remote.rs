@@ -10,7 +10,8 @@ use crate::recipe::{Own, Recipe};
 use contract::Result;
 use contract::port::Endpoint;
 use pserver::client::{
-    Addresses, Blocking, ClientConfig, Gradient, Interrupt, Pull, Value, fresh_incarnation,
+    Addresses, Blocking, ClientConfig, Gradient, Interrupt, Pull, Restored, Value,
+    fresh_incarnation,
 };
 use pserver::model::{Model, Parameter};
 use pserver::optimizer::{Momentum, Optimizer, Rule};
@@ -49,6 +50,7 @@ pub struct Remote {
     remote_places: Vec<Option<usize>>,
     /// By place in the servers' model: memory for the next dense values.
     spare: Vec<Vec<f32>>,
+    is_resting: bool,
 }
 
 struct Servers(Box<dyn Addresses>);
@@ -90,6 +92,7 @@ impl Remote {
             trained: trained.to_vec(),
             remote_places,
             spare: vec![Vec::new(); trained.len()],
+            is_resting: false,
             parameters,
         };
         if remote.rank().0 == 0 {
@@ -108,6 +111,16 @@ impl Remote {
     /// The connection, for what is not part of a step: checkpoints, statistics.
     pub fn client(&self) -> &Blocking {
         &self.client
+    }
+
+    /// Ends a rest; the values are then those of now.
+    fn wake(&mut self) -> Result<()> {
+        if !self.is_resting {
+            return Ok(());
+        }
+        self.client.wake()?;
+        self.is_resting = false;
+        self.renew(&[], None)
     }
 
     /// Sends the values that differ from the first ones.
@@ -149,6 +162,7 @@ impl Remote {
 
 impl Updater for Remote {
     fn fetch(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Arc<Vec<f32>>>> {
+        self.wake()?;
         let descriptions = self.parameters.descriptions();
         let mut rows: Vec<Option<Vec<f32>>> = Vec::with_capacity(wanted.len());
         for wanted in wanted {
@@ -174,6 +188,7 @@ impl Updater for Remote {
     }
 
     fn update(&mut self, gradients: &[Given<'_>], samples: u64) -> Result<()> {
+        self.wake()?;
         let gradients: Vec<Gradient<'_>> = gradients
             .iter()
             .filter_map(|given| {
@@ -193,8 +208,25 @@ impl Updater for Remote {
 
     fn finish_pass(&mut self) -> Result<()> {
         self.client.finish_pass()?;
+        self.is_resting = false;
         // The others may have had more batches.
         self.renew(&[], None)
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        if !self.is_resting {
+            self.client.rest()?;
+            self.is_resting = true;
+        }
+        Ok(())
+    }
+
+    fn next_cut(&self) -> Option<u64> {
+        Some(self.client.position().cut + 1)
+    }
+
+    fn restored(&self) -> Vec<Restored> {
+        self.client.restored()
     }
 
     fn goodbye(&mut self) -> Result<()> {

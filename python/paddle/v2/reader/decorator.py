@@ -1,4 +1,8 @@
-"""What makes a reader of other readers: shuffled, joined, mapped, read ahead."""
+"""What makes a reader of other readers: shuffled, joined, mapped, read ahead.
+
+A decorator that holds samples keeps a `Stage`, so that the source can hear what was consumed; the
+others hand `downstream` on. See `flow`.
+"""
 
 import collections
 import concurrent.futures
@@ -9,9 +13,9 @@ from typing import Any
 
 from paddle import errors
 from paddle.v2 import mistake
+from paddle.v2.reader import flow
 from paddle.v2.reader.channel import Channel
-
-Reader = Callable[[], Iterable[Any]]
+from paddle.v2.reader.flow import Downstream, Reader, Stage
 
 
 class ComposeNotAligned(errors.InvalidError):
@@ -33,14 +37,25 @@ def checked_reader(name: str, value: Any) -> Reader:
 def map_readers(func: Callable[..., Any], *readers: Reader) -> Reader:
     """`func` of one sample of each reader; ends with the shortest."""
     _checked(readers)
-    return lambda: map(func, *(reader() for reader in readers))
+
+    def mapped(downstream: Downstream) -> Iterable[Any]:
+        sources = [iter(flow.begin(reader, downstream)) for reader in readers]
+        samples = map(func, *sources)
+        return _all_ending(samples, sources) if flow.is_tracked(*readers) else samples
+
+    return flow.reader_of(mapped, *readers)
 
 
 @mistake.checked_arguments
 def chain(*readers: Reader) -> Reader:
     """The samples of one reader after those of the other."""
     _checked(readers)
-    return lambda: (sample for reader in readers for sample in reader())
+
+    def chained(downstream: Downstream) -> Iterable[Any]:
+        parts = (flow.begin(reader, downstream) for reader in readers)
+        return itertools.chain.from_iterable(parts)
+
+    return flow.reader_of(chained, *readers)
 
 
 @mistake.checked_arguments
@@ -54,8 +69,8 @@ def compose(*readers: Reader, check_alignment: bool = True) -> Reader:
     mistake.truth("check_alignment", check_alignment)
     missing = object()
 
-    def composed() -> Iterator[tuple[Any, ...]]:
-        sources = [reader() for reader in readers]
+    def composed(downstream: Downstream) -> Iterator[tuple[Any, ...]]:
+        sources = [flow.begin(reader, downstream) for reader in readers]
         rows = itertools.zip_longest(*sources, fillvalue=missing)
         for number, parts in enumerate(rows):
             ended = [place for place, part in enumerate(parts) if part is missing]
@@ -69,7 +84,7 @@ def compose(*readers: Reader, check_alignment: bool = True) -> Reader:
             else:
                 return
 
-    return composed
+    return flow.reader_of(composed, *readers)
 
 
 @mistake.checked_arguments
@@ -78,13 +93,17 @@ def shuffle(reader: Reader, buf_size: int) -> Reader:
     checked_reader("reader", reader)
     size = mistake.whole("buf_size", buf_size)
 
-    def shuffled() -> Iterator[Any]:
-        samples = iter(reader())
-        while block := list(itertools.islice(samples, size)):
+    def shuffled(downstream: Downstream) -> Iterator[Any]:
+        stage = Stage(downstream)
+        samples = iter(flow.begin(reader, stage))
+        for first in samples:
+            stage.enter()
+            block = [first, *itertools.islice(samples, size - 1)]
             random.shuffle(block)
             yield from block
+            stage.leave()
 
-    return shuffled
+    return flow.reader_of(shuffled, reader)
 
 
 @mistake.checked_arguments
@@ -92,7 +111,11 @@ def firstn(reader: Reader, n: int) -> Reader:
     """The first `n` samples."""
     checked_reader("reader", reader)
     count = mistake.whole("n", n, least=0)
-    return lambda: itertools.islice(reader(), count)
+
+    def first(downstream: Downstream) -> Iterable[Any]:
+        return itertools.islice(flow.begin(reader, downstream), count)
+
+    return flow.reader_of(first, reader)
 
 
 @mistake.checked_arguments
@@ -101,12 +124,15 @@ def cache(reader: Reader) -> Reader:
     checked_reader("reader", reader)
     held: list[tuple[Any, ...]] = []
 
-    def cached() -> Iterator[Any]:
-        if not held:
-            held.append(tuple(reader()))
-        return iter(held[0])
+    def cached(downstream: Downstream) -> Iterable[Any]:
+        if held:
+            return iter(held[0])
+        stage = Stage(downstream)
+        stage.enter()
+        held.append(tuple(flow.begin(reader, stage)))
+        return _leaving_at_once(held[0], stage)
 
-    return cached
+    return flow.reader_of(cached, reader)
 
 
 @mistake.checked_arguments
@@ -115,10 +141,10 @@ def buffered(reader: Reader, size: int) -> Reader:
     checked_reader("reader", reader)
     bound = mistake.whole("size", size)
 
-    def read_ahead() -> Iterator[Any]:
-        return Channel(bound).fed_from(reader)
+    def read_ahead(downstream: Downstream) -> Iterable[Any]:
+        return _through(reader, downstream, Channel(bound).fed_from)
 
-    return read_ahead
+    return flow.reader_of(read_ahead, reader)
 
 
 @mistake.checked_arguments
@@ -138,11 +164,11 @@ def xmap_readers(
     size = mistake.whole("buffer_size", buffer_size)
     mistake.truth("order", order)
 
-    def mapped() -> Iterator[Any]:
+    def mapped(upstream: Reader) -> Iterator[Any]:
         pool = concurrent.futures.ThreadPoolExecutor(threads, "xmap_readers")
         waiting: collections.deque[concurrent.futures.Future[Any]] = collections.deque()
         try:
-            for sample in reader():
+            for sample in upstream():
                 waiting.append(pool.submit(mapper, sample))
                 # The threads need something to do while the oldest sample is waited for.
                 if len(waiting) == threads + size:
@@ -152,7 +178,37 @@ def xmap_readers(
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    return buffered(mapped, size)
+    def mapped_ahead(upstream: Reader) -> Iterator[Any]:
+        return Channel(size).fed_from(lambda: mapped(upstream))
+
+    def begin(downstream: Downstream) -> Iterable[Any]:
+        return _through(reader, downstream, mapped_ahead)
+
+    return flow.reader_of(begin, reader)
+
+
+def _through(
+    reader: Reader, downstream: Downstream, hold: Callable[[Reader], Iterator[Any]]
+) -> Iterable[Any]:
+    """The samples of `hold(reader)`, which holds some of them and hands them on in their order."""
+    if not flow.is_tracked(reader):
+        return hold(reader)
+    stage = Stage(downstream)
+    return stage.leaving(hold(lambda: stage.entering(flow.begin(reader, stage))))
+
+
+def _all_ending(samples: Iterable[Any], sources: list[Iterator[Any]]) -> Iterator[Any]:
+    """The samples; the first source that ends ends them, and the others are then asked once more,
+    to hear that their last one is done with."""
+    yield from samples
+    for source in sources:
+        next(source, None)
+
+
+def _leaving_at_once(samples: Iterable[Any], stage: Stage) -> Iterator[Any]:
+    """The samples, which are one unit."""
+    yield from samples
+    stage.leave()
 
 
 def _checked(readers: tuple[Any, ...]) -> None:

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from paddle import errors
 from paddle.v2 import mistake
-from paddle.v2.reader.decorator import Reader
+from paddle.v2.reader.flow import Reader
 
 FILE_TYPES = ("plain", "gzip")
 

@@ -92,6 +92,7 @@ impl Job {
             model: self.model.clone(),
             steps: None,
             acknowledged: 0,
+            is_resting: false,
             lag_ratio_max: None,
         };
         (0..servers * ports).map(join).collect()
