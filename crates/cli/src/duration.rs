@@ -13,6 +13,9 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 }
 
 fn seconds(text: &str) -> Option<f64> {
+    if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.') {
+        return None;
+    }
     if let Ok(seconds) = text.parse() {
         return Some(seconds);
     }

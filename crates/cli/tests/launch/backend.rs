@@ -69,7 +69,7 @@ fn a_submitted_job_is_found_again_and_its_logs_are_read_in_pieces() {
     let handle: Handle = serde_json::from_str(&json).unwrap();
     let logs = |offset| block(backend().logs(&handle, trainer(1), offset)).unwrap();
     wait_until("the first line", || logs(0) == b"hello\n");
-    assert_eq!(observe(&handle).state, JobState::Running);
+    wait_until("the job runs", || observe(&handle).state == JobState::Running);
     assert_eq!(observe(&handle).replicas.len(), 3);
     std::fs::write(folder.path().join("go"), "").unwrap();
     let end = await_end(&handle);

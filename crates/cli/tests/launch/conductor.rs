@@ -33,9 +33,7 @@ impl Watch for Seen {
         }
     }
 
-    fn changed(&mut self, _: &JobRecord) -> contract::Result<()> {
-        Ok(())
-    }
+    fn changed(&mut self, _: &JobRecord) {}
 }
 
 fn replica(folder: &Path, role: Role, script: &str) -> ReplicaPlan {

@@ -86,6 +86,17 @@ fn what_does_not_end_in_time_is_killed() {
 }
 
 #[test]
+fn checkpoints_of_an_earlier_job_are_not_mistaken_for_those_of_this_one() {
+    let job = Job::new(&ALONE, 1);
+    std::fs::create_dir(job.folder().join("kept")).unwrap();
+    std::fs::write(job.folder().join("kept/one"), "").unwrap();
+    let ended = job.run(&["--checkpoint_dir=kept"], "true");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(ended.stderr.contains("continue it with --restore"), "{ended:?}");
+    assert_eq!(job.run(&["--checkpoint_dir=kept", "--restore"], "true").code, 0);
+}
+
+#[test]
 fn two_launches_do_not_share_a_log_directory() {
     let job = Job::new(&ALONE, 1);
     let first = job.start(&[], "touch started; sleep 1000");
@@ -96,6 +107,35 @@ fn two_launches_do_not_share_a_log_directory() {
     assert!(words.contains("a job is running here"), "{words}");
     signal(first.id(), "TERM");
     assert_eq!(job.finish(first).code, 143);
+}
+
+#[test]
+fn a_master_deals_out_the_data_and_comes_back_with_its_state() {
+    let job = Job::new(&ALONE, 1);
+    std::fs::write(job.folder().join("data.txt"), "one\ntwo\n").unwrap();
+    let status = format!(
+        "{} master status --endpoint $PADDLE_MASTER_ENDPOINT -o json",
+        env!("CARGO_BIN_EXE_paddle")
+    );
+    let kill = "
+import os, signal
+token = ('PADDLE_JOB_TOKEN=' + os.environ['PADDLE_JOB_TOKEN']).encode()
+for pid in filter(str.isdigit, os.listdir('/proc')):
+    try:
+        told = open(f'/proc/{pid}/environ', 'rb').read().split(b'\\0')
+    except OSError:
+        continue
+    if token in told and b'TRAINING_ROLE=MASTER' in told:
+        os.kill(int(pid), signal.SIGKILL)
+";
+    let until_it_is_back = format!("until {status} > after; do sleep 0.01; done");
+    let script = format!("{status} > before && python3 -c \"{kill}\" && {until_it_is_back}");
+    let ended = job.run(&["--master", "--dataset=data.txt", "--restarts=1"], &script);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.stderr.contains("master-0 is started again"), "{ended:?}");
+    let read = |name| serde_json::from_slice::<serde_json::Value>(&job.file(0, name)).unwrap();
+    assert_eq!(read("before"), read("after"));
+    assert!(read("after").to_string().contains("todo"), "{}", read("after"));
 }
 
 #[test]

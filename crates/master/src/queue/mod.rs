@@ -64,6 +64,10 @@ pub struct Queue {
     changes: Vec<Change>,
 }
 
+/// A lease is renewed three times, which takes a while.
+const LEASE_MIN: Duration = Duration::from_millis(100);
+const LEASE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
 impl Default for Rules {
     fn default() -> Self {
         Rules { lease: Duration::from_secs(60), failures_max: 3, passes: 0, shuffle_seed: None }
@@ -73,14 +77,13 @@ impl Default for Rules {
 impl Rules {
     /// Refuses what could never work.
     pub fn check(&self) -> Result<()> {
-        if self.lease < Duration::from_millis(100) {
-            return Err(Error::invalid(
-                "the time after which a task is dealt out again is too short",
-            )
-            .with("task_timeout_ms", self.lease.as_millis())
-            .with("least", 100));
+        if (LEASE_MIN..=LEASE_MAX).contains(&self.lease) {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::invalid("the time after which a task is dealt out again is out of range")
+            .with("task_timeout", format_args!("{:?}", self.lease))
+            .with("min", format_args!("{LEASE_MIN:?}"))
+            .with("max", format_args!("{LEASE_MAX:?}")))
     }
 }
 

@@ -41,7 +41,9 @@ fn changes_come_back_in_their_order() {
 fn a_log_that_is_torn_anywhere_keeps_all_whole_records_and_can_be_continued() {
     let whole = std::fs::read(log(written(&[lease(1), lease(2)]).path())).unwrap();
     let first = std::fs::read(log(written(&[lease(1)]).path())).unwrap().len();
-    for length in 0..whole.len() {
+    // In and around every header, and here and there in the contents.
+    let is_tried = |at: &usize| at % first < 14 || at % first > first - 3 || at.is_multiple_of(9);
+    for length in (0..whole.len()).filter(is_tried) {
         let end = if length < first { first } else { whole.len() };
         // The file may have grown before its content was there.
         for grown in [length, (length + 20).min(end), end] {

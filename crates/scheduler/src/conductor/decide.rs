@@ -56,7 +56,7 @@ pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, St
                 }
                 Some(moment) => wait_until(moment),
             },
-            ReplicaState::Lost => return end(failure(replica, policy)),
+            ReplicaState::Lost => return end(lost(replica)),
             ReplicaState::Starting if replica.replica.is_server() => {
                 let deadline = replica.started_ms.unwrap_or(now_ms) + policy.ready_ms;
                 if deadline <= now_ms {
@@ -153,6 +153,20 @@ fn failure(replica: &ReplicaRecord, policy: &Policy) -> Verdict {
         state: JobState::Failed,
         exit_code: replica.exit_code.filter(|code| *code != 0).unwrap_or(1),
         reason: format!("{} failed{again}{code}: {reason}", replica.replica),
+        culprit: Some(replica.replica),
+    }
+}
+
+fn lost(replica: &ReplicaRecord) -> Verdict {
+    Verdict {
+        state: JobState::Failed,
+        exit_code: 1,
+        reason: format!(
+            "{} is lost with its host, {}: {}",
+            replica.replica,
+            replica.host,
+            replica.reason()
+        ),
         culprit: Some(replica.replica),
     }
 }

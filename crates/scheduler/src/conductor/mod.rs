@@ -33,15 +33,15 @@ pub trait Watch {
     fn log(&mut self, replica: ReplicaId, text: &str);
     /// Something was decided, for a reason that people may want to read.
     fn decided(&mut self, decision: &Decision, reason: &str);
-    /// The record changed.
-    fn changed(&mut self, record: &JobRecord) -> Result<()>;
+    /// The record changed. That nobody can take note of it is no reason to end a job.
+    fn changed(&mut self, record: &JobRecord);
 }
 
 /// Runs a job to its end on supervisors that have been reached already, one per host of the plan.
 /// Whatever happens, nothing of the job is left when this returns.
 ///
 /// # Errors
-/// What `watch` says. The failure of a job is not an error but its record.
+/// The plan makes no sense. The failure of a job is not an error but its record.
 pub async fn run(
     plan: &JobPlan,
     hosts: Vec<Host>,
@@ -82,7 +82,7 @@ impl Conductor<'_> {
                 decision => {
                     watch.decided(&decision, &reason);
                     let is_over = self.carry_out(decision, now).await?;
-                    watch.changed(&self.record)?;
+                    watch.changed(&self.record);
                     if is_over {
                         return Ok(());
                     }
@@ -91,19 +91,20 @@ impl Conductor<'_> {
             };
             let pause = wake_ms.map(|moment| Duration::from_millis(moment.saturating_sub(now)));
             tokio::select! {
-                report = self.hosts.next() => self.take_in(report, watch)?,
+                report = self.hosts.next() => self.take_in(report, watch),
                 Some(stop) = stops.recv() => self.stop(stop).await,
                 () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
             }
         }
     }
 
-    fn take_in(&mut self, report: Report, watch: &mut dyn Watch) -> Result<()> {
+    fn take_in(&mut self, report: Report, watch: &mut dyn Watch) {
         let event = match report {
             Report::Event(event) => event,
             Report::Lost { host, why } => {
                 self.record.lose_host(&self.plan.hosts[host].name, &why, now_ms());
-                return watch.changed(&self.record);
+                watch.changed(&self.record);
+                return;
             }
         };
         match &event {
@@ -115,9 +116,8 @@ impl Conductor<'_> {
         }
         if self.record.apply(&event, now_ms()) {
             self.record.state = self.state();
-            watch.changed(&self.record)?;
+            watch.changed(&self.record);
         }
-        Ok(())
     }
 
     /// The state of the whole while it runs.

@@ -169,7 +169,7 @@ fn logs(directory: &Path, replica: ReplicaId, offset: u64) -> Result<Vec<u8>> {
 /// The process that [`Local`] leaves behind: conducts a job to its end, however it ends.
 ///
 /// # Errors
-/// The job could not be begun, or its state could not be written.
+/// The job could not be begun.
 pub async fn conduct(
     submission: &Submission,
     paddle: &Path,
@@ -198,10 +198,12 @@ impl Watch for StateFile {
         }
     }
 
-    fn changed(&mut self, record: &JobRecord) -> Result<()> {
+    fn changed(&mut self, record: &JobRecord) {
         if record.state.is_final() {
             tracing::info!(state = %record.state, reason = record.reason, "ended");
         }
-        record.write(&self.path)
+        if let Err(error) = record.write(&self.path) {
+            tracing::error!(error = error.chain(), "those who look for the job see an old state");
+        }
     }
 }

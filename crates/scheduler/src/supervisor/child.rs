@@ -152,7 +152,8 @@ impl Output {
             }
         };
         let mut drained = 0;
-        while let Ok(bytes @ 1..) = self.pipe.try_read(&mut piece) {
+        // Asked of the system itself: the runtime may not have noticed yet that there is something.
+        while let Ok(bytes @ 1..) = rustix::io::read(&self.pipe, &mut piece[..]) {
             self.take(&piece[..bytes], &events).await;
             drained += bytes;
             // More than a pipe holds is not from the process that ended.

@@ -154,7 +154,9 @@ impl Reader {
         let status = timeout(END, child.wait()).await;
         let words = timeout(END, complaints).await;
         match (words, status) {
-            (Ok(Ok(words)), _) if !words.is_empty() => words,
+            (Ok(Ok(words)), _) if !words.is_empty() => {
+                words.strip_prefix("paddle: ").unwrap_or(&words).to_owned()
+            }
             (_, Ok(Ok(status))) => format!("the supervisor ended: {status}"),
             _ => "the supervisor closed its connection".to_owned(),
         }

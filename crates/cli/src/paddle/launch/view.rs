@@ -26,6 +26,8 @@ const GREY: u8 = 90;
 
 pub(super) struct View {
     state_file: PathBuf,
+    /// False once that has failed, and was said.
+    can_write_state: bool,
     is_quiet: bool,
     format: Format,
     has_colour: bool,
@@ -46,6 +48,7 @@ impl View {
         let has_status = std::io::stderr().is_terminal() && !args.quiet;
         View {
             state_file,
+            can_write_state: true,
             is_quiet: args.quiet,
             format: args.output,
             has_colour: has_terminal && !refuses_colour,
@@ -152,11 +155,16 @@ impl Watch for View {
         }
     }
 
-    fn changed(&mut self, record: &JobRecord) -> Result<()> {
+    fn changed(&mut self, record: &JobRecord) {
         if !record.state.is_final() {
             self.bar.set_message(status::line(record));
         }
-        record.write(&self.state_file)
+        if let Err(error) = record.write(&self.state_file)
+            && self.can_write_state
+        {
+            self.can_write_state = false;
+            self.bar.suspend(|| cli::exit::report("paddle launch", &error));
+        }
     }
 }
 
