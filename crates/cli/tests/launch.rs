@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod launch {
+    pub(crate) mod component;
     pub(crate) mod job;
+    pub(crate) mod sshd;
     #[macro_use]
     pub(crate) mod trials;
 
@@ -11,4 +13,6 @@ mod launch {
     mod conductor;
     mod face;
     mod local;
+    mod mpi;
+    mod ssh;
 }

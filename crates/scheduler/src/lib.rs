@@ -22,6 +22,8 @@ pub mod conductor;
 pub mod supervisor;
 
 pub mod local;
+pub mod mpi;
+pub mod ssh;
 
 use contract::Result;
 use contract::job::JobSpec;

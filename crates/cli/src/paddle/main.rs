@@ -2,8 +2,10 @@
 
 mod args;
 mod conduct;
+mod kill;
 mod launch;
 mod master;
+mod node;
 mod pserver;
 mod recordio;
 mod service;
@@ -11,19 +13,22 @@ mod supervise;
 mod version;
 
 use args::{Paddle, Verb};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use contract::{Error, Result};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let paddle = Paddle::parse();
+    let arguments = launch::flags::mark(std::env::args_os(), &Paddle::command());
+    let paddle = Paddle::parse_from(arguments);
     cli::exit::run("paddle", || match paddle.verb {
         Verb::Version(args) => version::run(&args),
         Verb::Pserver(args) => pserver::run(&args),
         Verb::Master(args) => master::run(*args),
         Verb::Recordio(args) => recordio::run(args),
         Verb::Launch(args) => launch::run(&args),
+        Verb::Kill(args) => kill::run(&args),
+        Verb::Node => node::run(),
         Verb::Supervise(args) => supervise::run(&args),
         Verb::Conduct => conduct::run(),
     })

@@ -5,28 +5,41 @@ use contract::{Error, Kind, Result};
 use futures_util::future::join_all;
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStderr};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// A supervisor that takes commands.
 pub struct Host {
-    commands: ChildStdin,
+    commands: Commands,
     reader: Reader,
 }
 
+/// The way to a supervisor.
+pub type Commands = Box<dyn AsyncWrite + Send + Unpin>;
+/// The way back.
+pub type Events = Box<dyn AsyncRead + Send + Unpin>;
+
 /// The side of a supervisor that speaks.
 struct Reader {
+    events: BufReader<Events>,
+    /// The process, if it was started here.
+    process: Option<Process>,
+}
+
+/// A process that is or leads to a supervisor.
+struct Process {
     child: Child,
-    events: BufReader<ChildStdout>,
     /// What it prints on its standard error, which is little.
     complaints: JoinHandle<String>,
 }
 
 /// The most that is kept of a supervisor's standard error.
 const COMPLAINT_BYTES_MAX: u64 = 16 << 10;
+/// The most lines of others before a supervisor's first.
+const NOISE_LINES_MAX: usize = 200;
 /// How long the end of a supervisor is waited for, when its pipe has been closed.
 const END: Duration = Duration::from_secs(20);
 /// Output waits in its pipes while nobody takes it up here.
@@ -53,8 +66,32 @@ impl Host {
             return Err(Error::new(Kind::Io, "a supervisor has no pipe").with("host", name));
         };
         let complaints = tokio::spawn(collect(complaints));
-        let mut reader = Reader { child, events: BufReader::new(events), complaints };
-        let first = timeout(patience, reader.next()).await.map_err(|_| {
+        let process = Some(Process { child, complaints });
+        Host::greet(name, Box::new(commands), Box::new(events), process, patience).await
+    }
+
+    /// Takes a supervisor that is reached in another way than by a process of ours.
+    ///
+    /// # Errors
+    /// As [`Host::open`].
+    pub async fn attach(
+        name: &str,
+        commands: Commands,
+        events: Events,
+        patience: Duration,
+    ) -> Result<Host> {
+        Host::greet(name, commands, events, None, patience).await
+    }
+
+    async fn greet(
+        name: &str,
+        commands: Commands,
+        events: Events,
+        process: Option<Process>,
+        patience: Duration,
+    ) -> Result<Host> {
+        let mut reader = Reader { events: BufReader::new(events), process };
+        let first = timeout(patience, reader.greeting()).await.map_err(|_| {
             Error::new(Kind::Timeout, "the supervisor does not answer")
                 .with("host", name)
                 .with("seconds", patience.as_secs())
@@ -84,21 +121,38 @@ async fn collect(complaints: ChildStderr) -> String {
 }
 
 impl Reader {
+    /// The first event. What a login shell prints before it runs a command is skipped.
+    async fn greeting(&mut self) -> std::result::Result<Event, String> {
+        for _ in 0..NOISE_LINES_MAX {
+            let line = self.line().await?;
+            if line.starts_with('{') {
+                return message::decode(&line).map_err(|error| error.to_string());
+            }
+        }
+        Err("this is not a supervisor".to_owned())
+    }
+
     /// The next event, or why there is none any more.
     async fn next(&mut self) -> std::result::Result<Event, String> {
+        let line = self.line().await?;
+        message::decode(&line).map_err(|error| error.to_string())
+    }
+
+    async fn line(&mut self) -> std::result::Result<String, String> {
         let mut line = String::new();
         let mut limited = (&mut self.events).take(message::LINE_BYTES_MAX as u64);
         match limited.read_line(&mut line).await {
-            Ok(_) if line.ends_with('\n') => {
-                message::decode(&line).map_err(|error| error.to_string())
-            }
+            Ok(_) if line.ends_with('\n') => Ok(line),
             Ok(_) | Err(_) => Err(self.last_words().await),
         }
     }
 
     async fn last_words(&mut self) -> String {
-        let status = timeout(END, self.child.wait()).await;
-        let words = timeout(END, &mut self.complaints).await;
+        let Some(Process { child, complaints }) = &mut self.process else {
+            return "the connection to the supervisor ended".to_owned();
+        };
+        let status = timeout(END, child.wait()).await;
+        let words = timeout(END, complaints).await;
         match (words, status) {
             (Ok(Ok(words)), _) if !words.is_empty() => {
                 words.strip_prefix("paddle: ").unwrap_or(&words).to_owned()
@@ -120,7 +174,7 @@ pub(crate) enum Report {
 
 /// All supervisors of a job.
 pub(crate) struct Hosts {
-    commands: Vec<Option<ChildStdin>>,
+    commands: Vec<Option<Commands>>,
     reports: mpsc::Receiver<Report>,
     readers: Vec<JoinHandle<()>>,
 }

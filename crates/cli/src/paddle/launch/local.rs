@@ -30,17 +30,17 @@ pub(super) fn submission(args: &Args) -> Result<Submission> {
         restore: args.restore,
         dataset: args.dataset.clone(),
         master_passes: args.passes.unwrap_or(0),
-        ports: Ports { first: args.port, dense: args.ports_num, sparse: args.ports_num_for_sparse },
+        ports: args.ports(Ports { first: 0, ..Ports::default() }),
         restarts: args.restarts,
         ready_seconds: args.ready_timeout,
     })
 }
 
-fn spec(args: &Args, workspace: &Path) -> Result<JobSpec> {
+pub(super) fn spec(args: &Args, workspace: &Path) -> Result<JobSpec> {
     let units = Quantity::whole(args.trainer_count);
     let trainer = match args.use_gpu {
-        true => Resources { gpu: units, ..Resources::default() },
-        false => Resources { cpu: units, ..Resources::default() },
+        Some(true) => Resources { gpu: units, ..Resources::default() },
+        _ => Resources { cpu: units, ..Resources::default() },
     };
     Ok(JobSpec {
         name: args.name.clone().unwrap_or_else(|| default_name(workspace)),

@@ -2,11 +2,15 @@
 
 mod args;
 mod dry_run;
+pub(crate) mod flags;
 mod local;
+mod mpi;
 pub(crate) mod signals;
+pub(crate) mod ssh;
 mod view;
 
 pub(crate) use args::Args;
+use args::Place;
 
 use contract::state::JobState;
 use contract::{Error, Result};
@@ -18,6 +22,15 @@ use std::process::ExitCode;
 use view::View;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    match (args.place()?, args.mpi.mpi) {
+        (_, true) => mpi::run_rank(args),
+        (Place::Mpi, false) => mpi::run_mpirun(args),
+        (Place::Ssh, false) => ssh::run(args),
+        (Place::Local, false) => run_here(args),
+    }
+}
+
+fn run_here(args: &Args) -> Result<ExitCode> {
     let paddle = super::this_program()?;
     let submission = local::submission(args)?;
     let plan = scheduler::local::plan::plan(&submission, &paddle)?;
