@@ -1,4 +1,4 @@
-"""What layers over pictures become. There a picture is `[N, channels, height, width]`, here a row."""
+"""What layers over pictures become: rows here, `[N, channels, height, width]` there."""
 
 import numpy
 
@@ -38,9 +38,8 @@ def add_pooling(graph: Graph, layer: Layer) -> str:
     """Windows over a picture. What is rounded up here is padding there."""
     said = layer.describe()["attributes"]
     picture = _picture(layer.parents[0], said["channels"])
-    sides = zip(
-        picture[1:], layer.shape["frame"], said["pool_size"], said["stride"], said["padding"]
-    )
+    columns = [said["pool_size"], said["stride"], said["padding"]]
+    sides = zip(picture[1:], layer.shape["frame"], *columns, strict=True)
     ends = []
     for length, places, window, stride, padding in sides:
         ends.append(max(padding, (places - 1) * stride + window - length - padding))
