@@ -5,3 +5,4 @@ pub mod duration;
 pub mod exit;
 pub mod logging;
 pub mod output;
+pub mod status;

@@ -1,14 +1,19 @@
 //! The command `paddle`: argument parsing and dispatch; every verb has a file of its own.
 
 mod args;
+mod conduct;
+mod launch;
 mod master;
 mod pserver;
 mod recordio;
 mod service;
+mod supervise;
 mod version;
 
 use args::{Paddle, Verb};
 use clap::Parser;
+use contract::{Error, Result};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -18,5 +23,13 @@ fn main() -> ExitCode {
         Verb::Pserver(args) => pserver::run(&args),
         Verb::Master(args) => master::run(*args),
         Verb::Recordio(args) => recordio::run(args),
+        Verb::Launch(args) => launch::run(&args),
+        Verb::Supervise(args) => supervise::run(&args),
+        Verb::Conduct => conduct::run(),
     })
+}
+
+/// The file of this program, for verbs that start others of it.
+fn this_program() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|source| Error::io("cannot find the program itself", source))
 }
