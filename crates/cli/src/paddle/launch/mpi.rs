@@ -356,7 +356,5 @@ impl Watch for Through {
 
     fn decided(&mut self, _: &Decision, _: &str) {}
 
-    fn changed(&mut self, _: &JobRecord) -> Result<()> {
-        Ok(())
-    }
+    fn changed(&mut self, _: &JobRecord) {}
 }
