@@ -19,8 +19,12 @@ pub mod topology;
 mod argument;
 mod device;
 mod dropout;
+mod fused;
 mod gradient_clip;
+mod image;
 mod keys;
+mod measured;
+mod product;
 mod row_sums;
 mod sequence;
 

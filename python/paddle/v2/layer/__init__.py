@@ -35,6 +35,7 @@ from paddle.v2.layer.cost import (
     sum_cost,
 )
 from paddle.v2.layer.data import data
+from paddle.v2.layer.image import batch_norm, img_cmrnorm, img_conv, img_pool, maxout, spp
 from paddle.v2.layer.mixed import MixedLayer, mixed
 from paddle.v2.layer.projection import (
     Projection,
@@ -59,6 +60,7 @@ __all__ = [
     "Parameter",
     "Projection",
     "addto",
+    "batch_norm",
     "classification_cost",
     "concat",
     "cos_sim",
@@ -77,9 +79,13 @@ __all__ = [
     "huber_classification_cost",
     "huber_regression_cost",
     "identity_projection",
+    "img_cmrnorm",
+    "img_conv",
+    "img_pool",
     "interpolation",
     "last_seq",
     "max_id",
+    "maxout",
     "mixed",
     "mse_cost",
     "multi_binary_label_cross_entropy_cost",
@@ -90,6 +96,7 @@ __all__ = [
     "scaling_projection",
     "slope_intercept",
     "smooth_l1_cost",
+    "spp",
     "square_error_cost",
     "sum_cost",
     "table_projection",
@@ -99,16 +106,15 @@ __all__ = [
 
 # What the original has beside these.
 NOT_YET = """
-    BaseGeneratedInput ExpandLevel GeneratedInput StaticInput SubsequenceInput batch_norm
-    beam_search bilinear_interp block_expand clip context_projection conv_operator conv_projection
+    BaseGeneratedInput ExpandLevel GeneratedInput StaticInput SubsequenceInput beam_search
+    bilinear_interp block_expand clip context_projection conv_operator conv_projection
     conv_shift convex_comb crf crf_decoding crop cross_channel_norm cross_entropy_over_beam ctc
     detection_output eos expand gated_unit get_output gru_step gru_step_naive grumemory hsigmoid
-    img_cmrnorm img_conv img_conv3d img_pool img_pool3d kmax_seq_score l2_distance lambda_cost
-    linear_comb lstm_step lstmemory maxout memory multibox_loss multiplex nce out_prod pad power
-    prelu print printer priorbox recurrent recurrent_group repeat resize roi_pool rotate row_conv
-    row_l2_norm sampling_id scale_shift scale_sub_region selective_fc seq_concat seq_reshape
-    seq_slice slice_projection spp sub_nested_seq sub_seq sum_to_one_norm switch_order tensor
-    warp_ctc
+    img_conv3d img_pool3d kmax_seq_score l2_distance lambda_cost linear_comb lstm_step lstmemory
+    memory multibox_loss multiplex nce out_prod pad power prelu print printer priorbox recurrent
+    recurrent_group repeat resize roi_pool rotate row_conv row_l2_norm sampling_id scale_shift
+    scale_sub_region selective_fc seq_concat seq_reshape seq_slice slice_projection
+    sub_nested_seq sub_seq sum_to_one_norm switch_order tensor warp_ctc
 """.split()
 
 

@@ -3,6 +3,7 @@
 
 mod activation;
 mod cost;
+mod image;
 mod layer;
 mod mixed;
 
@@ -77,6 +78,7 @@ impl Case {
 
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
-    let cases = [layer::cases(), mixed::cases(), cost::cases(), activation::cases()];
+    let cases =
+        [layer::cases(), image::cases(), mixed::cases(), cost::cases(), activation::cases()];
     cases.into_iter().flatten().collect()
 }

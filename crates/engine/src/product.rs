@@ -1,0 +1,118 @@
+//! Products of matrices that lie in slices, for operations written by hand: Burn's own make a new
+//! tensor of each result, where here one piece of memory is written again and again.
+
+/// A matrix in a slice, or the transposed one of another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Matrix<'a> {
+    values: &'a [f32],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// Row after row.
+    pub(crate) fn new(values: &'a [f32], rows: usize, columns: usize) -> Self {
+        assert_eq!(values.len(), rows * columns, "a matrix of {rows} x {columns}");
+        Matrix { values, rows, columns, row_stride: columns, column_stride: 1 }
+    }
+
+    /// The same numbers with rows for columns.
+    pub(crate) fn transposed(self) -> Self {
+        Matrix {
+            values: self.values,
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+        }
+    }
+}
+
+/// Writes `a·b` to `out`, row after row.
+pub(crate) fn multiply(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32]) {
+    compute(a, b, out, false);
+}
+
+/// Adds `a·b` to `out`.
+pub(crate) fn add_product(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32]) {
+    compute(a, b, out, true);
+}
+
+#[expect(unsafe_code, reason = "the kernels take pointers; a tensor for each product costs more")]
+fn compute(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32], is_sum: bool) {
+    assert_eq!(a.columns, b.rows, "the inner sizes of a product");
+    assert_eq!(out.len(), a.rows * b.columns, "the size of a product");
+    if out.is_empty() || (a.columns == 0 && is_sum) {
+        return;
+    }
+    // SAFETY: the matrices were checked to have rows·columns values, each at an index below that
+    // by its strides, and `out` to have those of the product. `out` is borrowed exclusively, so it
+    // overlaps neither; the kernels read and write at these indices only.
+    unsafe {
+        gemm::gemm(
+            a.rows,
+            b.columns,
+            a.columns,
+            out.as_mut_ptr(),
+            1,
+            b.columns as isize,
+            is_sum,
+            a.values.as_ptr(),
+            a.column_stride as isize,
+            a.row_stride as isize,
+            b.values.as_ptr(),
+            b.column_stride as isize,
+            b.row_stride as isize,
+            f32::from(u8::from(is_sum)),
+            1.0,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: [f32; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    const B: [f32; 6] = [1.0, 0.0, -1.0, 2.0, 1.0, 0.5];
+
+    type Product = fn(Matrix<'_>, Matrix<'_>, &mut [f32]);
+
+    fn check(a: Matrix<'_>, b: Matrix<'_>, product: Product, expect: [f32; 4]) {
+        let mut out = [10.0; 4];
+        product(a, b, &mut out);
+        assert_eq!(out, expect);
+    }
+
+    #[test]
+    fn a_product_replaces_what_was_there_or_is_added_to_it() {
+        let (a, b) = (Matrix::new(&A, 2, 3), Matrix::new(&B, 3, 2));
+        check(a, b, multiply, [2.0, 5.5, 5.0, 13.0]);
+        check(a, b, add_product, [12.0, 15.5, 15.0, 23.0]);
+    }
+
+    #[test]
+    fn a_transposed_matrix_is_read_by_columns() {
+        let (a, b) = (Matrix::new(&A, 3, 2), Matrix::new(&B, 2, 3));
+        check(a.transposed(), b.transposed(), multiply, [-4.0, 7.5, -4.0, 11.0]);
+    }
+
+    #[test]
+    fn a_product_over_nothing_is_zero() {
+        let nothing = Matrix::new(&[], 2, 0);
+        check(nothing, nothing.transposed(), multiply, [0.0; 4]);
+        check(nothing, nothing.transposed(), add_product, [10.0; 4]);
+    }
+
+    #[test]
+    #[should_panic(expected = "the inner sizes")]
+    fn sizes_that_do_not_fit_are_refused() {
+        check(Matrix::new(&A, 2, 3), Matrix::new(&B, 2, 3), multiply, [0.0; 4]);
+    }
+}
