@@ -23,6 +23,7 @@ impl MasterClient {
     #[new]
     #[pyo3(signature = (endpoint, *, name="", token=None, tls_ca=None, tls_name="master",
                         timeout_seconds=600.0))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python class")]
     fn new(
         py: Python<'_>,
         endpoint: &str,
