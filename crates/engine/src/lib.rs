@@ -16,13 +16,20 @@ pub mod pool;
 pub mod shape;
 pub mod topology;
 
+mod alignment;
 mod argument;
+mod by_hand;
+mod chain;
+mod chance;
 mod device;
 mod dropout;
 mod gradient_clip;
 mod keys;
+mod product;
+mod recurrence;
 mod row_sums;
 mod sequence;
+mod vector;
 
 pub use keys::Prepared;
 pub use network::{Culprit, Network, NetworkConfig, Seen, Trained};

@@ -8,23 +8,31 @@ mod addto;
 mod concat;
 mod cos_sim;
 mod cost;
+mod crf_decoding;
 mod data;
 mod dot_prod;
+mod expand;
 mod factorization_machine;
 mod fc;
 mod interpolation;
 mod max_id;
 mod mixed;
 mod pooling;
+mod recurrent;
+mod repeat;
 mod scaling;
+mod sequence_concat;
 mod sequence_end;
+mod sequence_reshape;
+mod sequence_slice;
 mod slope_intercept;
 mod trans;
 
 use crate::argument::{Argument, Value};
 use crate::batch::NO_ID;
+use crate::chance::Chance;
 use crate::row_sums::RowLists;
-use crate::shape::Shape;
+use crate::shape::{Level, Shape};
 use crate::topology::{self, at};
 use burn::tensor::Tensor;
 use contract::{Error, Kind, Result};
@@ -42,22 +50,35 @@ const TABLE: &[(&str, Build)] = &[
     ("addto", addto::build),
     ("concat", concat::build),
     ("cos_sim", cos_sim::build),
+    ("crf", cost::crf::build),
+    ("crf_decoding", crf_decoding::build),
     ("cross_entropy", cost::cross_entropy::build),
     ("cross_entropy_with_selfnorm", cost::cross_entropy_with_selfnorm::build),
+    ("ctc", cost::ctc::build),
     ("data", data::build),
     ("dot_prod", dot_prod::build),
+    ("expand", expand::build),
     ("factorization_machine", factorization_machine::build),
     ("fc", fc::build),
+    ("grumemory", recurrent::build_gru),
+    ("hsigmoid", cost::hsigmoid::build),
     ("huber_classification", cost::huber_classification::build),
     ("huber_regression", cost::huber_regression::build),
     ("interpolation", interpolation::build),
+    ("lstmemory", recurrent::build_lstm),
     ("max_id", max_id::build),
     ("mixed", mixed::build),
     ("multi_binary_label_cross_entropy", cost::multi_binary_label_cross_entropy::build),
+    ("nce", cost::nce::build),
     ("pooling", pooling::build),
     ("rank", cost::rank::build),
+    ("recurrent", recurrent::build_simple),
+    ("repeat", repeat::build),
     ("scaling", scaling::build),
+    ("sequence_concat", sequence_concat::build),
     ("sequence_end", sequence_end::build),
+    ("sequence_reshape", sequence_reshape::build),
+    ("sequence_slice", sequence_slice::build),
     ("slope_intercept", slope_intercept::build),
     ("smooth_l1", cost::smooth_l1::build),
     ("square_error", cost::square_error::build),
@@ -169,6 +190,8 @@ pub(crate) struct Run<'a> {
     pub(crate) parameters: &'a [Tensor<2>],
     /// For sparse parameters, by slot: where the ids of their input are in the parameter's rows.
     pub(crate) lookups: &'a [Option<&'a [u32]>],
+    /// What decides what is left to chance.
+    pub(crate) chance: Chance,
 }
 
 impl Run<'_> {
@@ -287,6 +310,16 @@ pub(crate) fn expect_dense(what: &str, shape: &Shape) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!("{what} must be dense but is {shape}")))
+}
+
+/// Checks that a sample of an input is a sequence of rows.
+pub(crate) fn expect_sequence(input: &Shape) -> Result<()> {
+    match input.level {
+        Level::Sequence => Ok(()),
+        Level::Single | Level::Nested => {
+            Err(Error::invalid(format!("needs a sequence but its input is {input}")))
+        }
+    }
 }
 
 /// Checks that two inputs are equally wide.
