@@ -1,4 +1,4 @@
-"""Training steps of two models, ours against PyTorch's, in turns on the same CPU.
+"""Training steps of several models, ours against PyTorch's, in turns on the same CPU.
 
     train.py TORCH_PYTHON    prints the tables; TORCH_PYTHON is an interpreter that has torch
 
@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 
+import sequences
+
 ROUNDS = 7
 BATCH = 512
 WIDE = 1_000_000
@@ -21,6 +23,8 @@ ENTRIES = 39
 class Model:
     """What is trained: how it is called, and steps in a round."""
 
+    batch = BATCH
+
     def __init__(self, title, steps):
         self.title = title
         self.steps = steps
@@ -29,6 +33,7 @@ class Model:
 MODELS = {
     "mlp": Model("MLP 429-400-400-400-1, batch 512, Momentum 0.9", 20),
     "wide": Model(f"fc over {ENTRIES} of {WIDE} sparse binary inputs, 16 wide, batch 512, SGD", 60),
+    **sequences.MODELS,
 }
 
 
@@ -51,6 +56,8 @@ def ours(name, threads):
     import paddle.v2 as paddle
 
     paddle.init(trainer_count=threads, show_progress=False)
+    if name in sequences.MODELS:
+        return sequences.ours(name)
     layer, act = paddle.layer, paddle.activation
     label = layer.data(name="label", type=paddle.data_type.dense_vector(1))
     if name == "mlp":
@@ -82,6 +89,8 @@ def torchs(name, threads):
     import torch
 
     torch.set_num_threads(threads)
+    if name in sequences.MODELS:
+        return sequences.torchs(name)
     torch.manual_seed(1)
     if name == "mlp":
         values, labels = mlp_data(numpy)
@@ -154,7 +163,7 @@ def compare(torch_python):
             rounds = [(own.round(), peer.round()) for _ in range(ROUNDS)]
             own.close()
             peer.close()
-            samples = BATCH * model.steps
+            samples = model.batch * model.steps
             ours, theirs = (statistics.median(times) for times in zip(*rounds, strict=True))
             ratios = [peer / own for own, peer in rounds]
             print(

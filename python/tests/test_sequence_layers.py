@@ -182,29 +182,37 @@ def test_learnt_padding_is_a_parameter():
     assert layer.parameters["padding"].initializer == {"name": "zero"}
 
 
-def test_rows_are_expanded_joined_reshaped_and_cut():
+def test_a_row_is_expanded_to_a_sequence():
+    like, ones = rows(), DRAW.normal(size=(4, 2))
     one = LAYER.data(name="one", type=paddle.data_type.dense_vector(2))
-    ones = DRAW.normal(size=(4, 2))
-    found, _ = compute(LAYER.expand(input=one, expand_as=rows()), ROWS, ones)
+    found, _ = compute(LAYER.expand(input=one, expand_as=like), ROWS, ones)
     numpy.testing.assert_allclose(found, numpy.repeat(ones, LENGTHS, axis=0), rtol=1e-5)
 
-    found, _ = compute(LAYER.seq_concat(rows(), rows()), ROWS)
+
+def test_sequences_are_joined_and_reshaped():
+    data = rows()
+    found, _ = compute(LAYER.seq_concat(data, data), ROWS)
     twice = numpy.concatenate([part for part in ROWS for _ in range(2)])
     numpy.testing.assert_allclose(found, twice, rtol=1e-5)
-
-    found, _ = compute(LAYER.seq_reshape(rows(), reshape_size=2), ROWS)
+    found, _ = compute(LAYER.seq_reshape(data, reshape_size=2), ROWS)
     numpy.testing.assert_allclose(found, numpy.concatenate(ROWS).reshape(-1, 2), rtol=1e-5)
 
-    first = LAYER.data(name="first", type=paddle.data_type.integer_value(9))
-    second = LAYER.data(name="second", type=paddle.data_type.integer_value(9))
+
+def test_parts_of_sequences_are_counted_by_layers():
+    data = rows()
+    first, second = (
+        LAYER.data(name=name, type=paddle.data_type.integer_value(9))
+        for name in ("first", "second")
+    )
     cut = [(1, 2), (0, 0), (0, 0), (1, 3)]
     columns = [ROWS, *zip(*cut, strict=True)]
-    found, _ = compute(LAYER.sub_seq(rows(), first, second), *columns)
+    found, _ = compute(LAYER.sub_seq(data, first, second), *columns)
     expected = [part[a : a + b] for part, (a, b) in zip(ROWS, cut, strict=True)]
     numpy.testing.assert_allclose(found, numpy.concatenate(expected), rtol=1e-5)
+    # The third sequence has no row 0.
     kept = [0, 1, 3]
     columns = [[column[sample] for sample in kept] for column in columns]
-    found, _ = compute(LAYER.seq_slice(rows(), first, second), *columns)
+    found, _ = compute(LAYER.seq_slice(data, first, second), *columns)
     expected = [ROWS[sample][cut[sample][0] : cut[sample][1] + 1] for sample in kept]
     numpy.testing.assert_allclose(found, numpy.concatenate(expected), rtol=1e-5)
 
