@@ -14,7 +14,7 @@ WHEEL_SCRIPTS := python/paddlecloud.data/scripts
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: build ## Show what there is: RecordIO files, and training with two servers and two trainers
+demo: build ## Show what there is: RecordIO files, and a job of two servers and two trainers
 	@bash scripts/demo.sh $(VENV)
 
 test: lint build ## Run everything: format, lints, Rust tests, Python tests, the repository's rules
@@ -49,6 +49,7 @@ bench: build ## Run the benchmarks and print their tables
 	bash bench/pserver/run.sh
 	bash bench/data/run.sh
 	bash bench/engine/run.sh
+	bash bench/launch/run.sh
 
 clean: ## Remove everything that was built
 	rm -rf target dist $(VENV) python/paddlecloud.data crates/recordio/fuzz/target

@@ -44,5 +44,12 @@ assert records == [(number, number * 0.5) for number in range(10_000)]
 print(f"{len(records)} records read, the last one {records[-1]}")
 PYTHON
 
-say "examples/fit_a_line with two parameter servers and two trainers, in sync"
-"$bin/python" scripts/demo_training.py "$folder"
+say "paddle launch --pservers 2 --trainers 2 -- python train.py --preset test"
+example=$PWD/examples/fit_a_line
+"$bin/python" "$example/generate.py" --output "$folder/data/housing.data"
+"$bin/paddle" launch --pservers 2 --trainers 2 --workspace "$folder" -- \
+    "$PWD/$bin/python" "$example/train.py" --preset test
+
+say "python infer.py: the first five predictions"
+"$bin/python" "$example/infer.py" --data "$folder/data/housing.data" \
+    --model "$folder/output/fit-a-line_pass_00019.tar.gz" | sed -n 1,5p

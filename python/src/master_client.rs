@@ -109,6 +109,12 @@ pub(crate) struct MasterTask {
 
 #[pymethods]
 impl MasterTask {
+    /// The pass it belongs to, from 0.
+    #[getter]
+    fn pass_number(&self) -> u64 {
+        self.task.pass
+    }
+
     /// Its records, from the first.
     fn records(&self, py: Python<'_>) -> PyResult<TaskRecords> {
         let pieces = self.task.pieces.clone();

@@ -44,7 +44,9 @@ class Example:
     model: str
     figure: str
     limit: float
-    is_comparable: bool = True
+    # Whether two trainers compute what one process does. Not with batch normalization, which
+    # looks at each trainer's batch.
+    is_exact: bool = True
 
     def reached(self, printed):
         """The figure of the last test that the program printed."""
@@ -56,6 +58,20 @@ class Example:
         is_score = "auc" in self.figure or "F1" in self.figure
         is_good = figure > self.limit if is_score else figure < self.limit
         assert is_good, (figure, printed)
+
+
+def image_classification(network):
+    return Example(
+        program="image_classification/train.py",
+        prepare="image_classification/generate.py --output {data}/pictures.tar.gz",
+        arguments=f"--preset test --network {network} "
+        "--data {data}/pictures.tar.gz --output {output}",
+        batch_size=16,
+        model=f"{network}_pass_00002.tar.gz",
+        figure=rf"Test .*classification_error_evaluator': {NUMBER}",
+        limit=0.3,
+        is_exact=False,
+    )
 
 
 CASES = {
@@ -137,7 +153,18 @@ CASES = {
         limit=0.12,
         # AdaGrad's first steps go by the sign of a gradient, also where it is rounding, and three
         # layers over one another make much of that.
-        is_comparable=False,
+        is_exact=False,
+    ),
+    "vgg": image_classification("vgg"),
+    "resnet": image_classification("resnet"),
+    "recommendation": Example(
+        program="recommendation/train.py",
+        prepare="recommendation/generate.py --output {data}/ml-1m.zip",
+        arguments="--preset test --data {data}/ml-1m.zip --output {output}",
+        batch_size=32,
+        model="recommendation_pass_00004.tar.gz",
+        figure=rf"Test \d+, Cost {NUMBER}",
+        limit=2.2,
     ),
 }
 
@@ -275,10 +302,10 @@ def test_it_learns_in_one_process(workshop, name):
 
 
 @every_example
-def test_two_trainers_in_sync_get_the_model_of_one_process(workshop, name):
+def test_two_trainers_in_sync_learn_and_get_the_model_of_one_process(workshop, name):
     printed, model = workshop.together(name)
     CASES[name].check_learnt(printed)
-    if CASES[name].is_comparable:
+    if CASES[name].is_exact:
         check_same(load(model), load(workshop.alone(name)[1]), ROUNDING)
 
 
@@ -329,6 +356,27 @@ def test_clicks_are_predicted_with_the_model_of_a_job(workshop):
     loss = -np.mean(np.log(np.where(clicks, chances, 1 - chances)))
     tested = float(re.findall(rf"TEST --> pass: \d+ loss: {NUMBER}", printed)[-1])
     assert loss == pytest.approx(tested, rel=1e-3)
+
+
+def test_pictures_are_named_with_the_model_of_a_job(workshop):
+    _, model = workshop.together("resnet")
+    data = workshop.data("resnet") / "pictures.tar.gz"
+    printed = workshop.run(
+        f"image_classification/infer.py --model {model} --data {data} --count 100 "
+        "--network resnet --filters 4 --depth 8"
+    )
+    pairs = re.findall(r"class (\d) with .*, real (\d)", printed)
+    wrong = sum(guess != label for guess, label in pairs)
+    assert len(pairs) == 100 and wrong < 100 * CASES["resnet"].limit
+
+
+def test_films_are_recommended_with_the_model_of_a_job(workshop):
+    _, model = workshop.together("recommendation")
+    data = workshop.data("recommendation") / "ml-1m.zip"
+    printed = workshop.run(f"recommendation/infer.py --model {model} --data {data} --user 3")
+    stars = [float(line.split()[0]) for line in printed.splitlines()]
+    assert len(stars) == 6 and sorted(stars, reverse=True) == stars
+    assert stars[0] > stars[-1] + 1, printed
 
 
 def test_the_word_that_follows_is_predicted_with_the_model_of_a_job(workshop):

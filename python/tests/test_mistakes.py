@@ -114,6 +114,67 @@ def size_is_a_string():
 
 
 @case
+def convolution_of_a_row_that_is_no_picture():
+    paddle.layer.img_conv(input=dense("x", 12), filter_size=3, num_filters=2)  # wrong
+
+
+@case
+def convolution_with_other_channels():
+    type = paddle.data_type.dense_vector(3072)
+    picture = paddle.layer.data(name="x", type=type, height=32, width=32)
+    paddle.layer.img_conv(input=picture, filter_size=3, num_filters=2, num_channels=1)  # wrong
+
+
+@case
+def convolution_with_a_filter_larger_than_the_picture():
+    x = dense("x", 2 * 3 * 3)
+    paddle.layer.img_conv(input=x, filter_size=5, num_filters=2, num_channels=2)  # wrong
+
+
+@case
+def convolution_in_groups_that_do_not_divide_the_channels():
+    x = dense("x", 3 * 4 * 4)
+    paddle.layer.img_conv(  # wrong
+        input=x, filter_size=3, num_filters=4, num_channels=3, groups=2
+    )
+
+
+@case
+def channels_that_are_not_square():
+    paddle.layer.img_pool(input=dense("x", 3 * 7), pool_size=2, num_channels=3)  # wrong
+
+
+@case
+def sum_of_a_window():
+    x = dense("x", 3 * 4)
+    paddle.layer.img_pool(  # wrong
+        input=x, pool_size=2, num_channels=3, pool_type=paddle.pooling.Sum()
+    )
+
+
+@case
+def maxout_of_channels_that_do_not_go_together():
+    paddle.layer.maxout(input=dense("x", 3 * 4), groups=2, num_channels=3)  # wrong
+
+
+@case
+def batch_norm_over_ids():
+    paddle.layer.batch_norm(input=ids("word", 10))  # wrong
+
+
+@case
+def convolutions_with_too_few_drop_rates():
+    paddle.networks.img_conv_group(  # wrong
+        input=dense("x", 16),
+        conv_num_filter=[2, 2],
+        pool_size=2,
+        num_channels=1,
+        conv_with_batchnorm=True,
+        conv_batchnorm_drop_rate=[0.3],
+    )
+
+
+@case
 def picture_of_another_size():
     type = paddle.data_type.dense_vector(784)
     paddle.layer.data(name="x", type=type, height=28, width=27)  # wrong

@@ -298,9 +298,9 @@ def test_records_are_samples_as_they_are_or_as_a_function_makes_them(tmp_path):
         reader.creator.recordio(path, loader="pickle")
 
 
-def test_what_is_not_there_yet_says_so():
-    with pytest.raises(errors.UnsupportedError, match="cloud_reader is not there yet"):
-        reader.creator.cloud_reader
+def test_a_name_that_is_not_there_says_so():
+    with pytest.raises(errors.UnsupportedError, match="did you mean 'cloud_reader'"):
+        reader.creator.cloud_redaer
     with pytest.raises(AttributeError, match="did you mean 'shuffle'"):
         reader.shufle
 

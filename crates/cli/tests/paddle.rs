@@ -129,11 +129,30 @@ fn a_server_that_cannot_start_says_why_in_one_line() {
 }
 
 #[test]
+fn a_master_that_cannot_start_says_why_in_one_line() {
+    insta::assert_snapshot!(transcript(&[
+        "master --port 70000",
+        "master --port=0 --dataset missing-*",
+        "master --port=0 --dataset good cut",
+        "master --port=0 --dataset good --chunk_per_task=0",
+        "master --port=0 --dataset good --task_timeout=soon",
+        "master --port=0 --dataset good --task_timeout=1ms",
+        "master --port=0 --dataset good --task_timeout=9000d",
+        "master --port=0 --dataset good --state_dir=text/inside-a-file",
+        "master status",
+        "master status --endpoint=127.0.0.1:1 -o yaml",
+        "master status --endpoint=127.0.0.1:1",
+    ]));
+}
+
+#[test]
 fn every_help_page_is_complete() {
     insta::assert_snapshot!(transcript(&[
         "--help",
         "version --help",
         "pserver --help",
+        "master --help",
+        "master status --help",
         "recordio --help",
         "recordio info --help",
         "recordio cat --help",

@@ -6,7 +6,7 @@
 //! precision.
 
 use crate::argument::Offsets;
-use crate::by_hand::Operation;
+use crate::fused::Operation;
 use contract::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;

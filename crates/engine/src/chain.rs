@@ -6,7 +6,7 @@
 //! logarithm per pair of tags.
 
 use crate::argument::Offsets;
-use crate::by_hand::Operation;
+use crate::fused::Operation;
 use std::sync::Arc;
 
 /// The learnt scores as the original lays them out: a row for the first tag, one for the last, and

@@ -18,13 +18,15 @@ pub mod topology;
 
 mod alignment;
 mod argument;
-mod by_hand;
 mod chain;
 mod chance;
 mod device;
 mod dropout;
+mod fused;
 mod gradient_clip;
+mod image;
 mod keys;
+mod measured;
 mod product;
 mod recurrence;
 mod row_sums;

@@ -1,99 +1,104 @@
-//! Products of matrices that lie in slices, for operations written by hand.
+//! Products of matrices that lie in slices, for operations written by hand: Burn's own make a new
+//! tensor of each result, where here one piece of memory is written again and again.
 
-/// Multiply-adds from which on the threads of the pool share a product, as in Burn's own.
-const PARALLEL_WORK: usize = 192 * 192 * 192;
-
-/// A matrix in a slice: element (i, j) is at `i·row_stride + j·column_stride`.
-#[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
+/// A matrix in a slice, or the transposed one of another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Matrix<'a> {
     values: &'a [f32],
-    dims: [usize; 2],
-    strides: [usize; 2],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
 }
 
-impl<'a> View<'a> {
-    /// Rows of `columns` numbers that follow one another.
-    pub(crate) fn rows(values: &'a [f32], columns: usize) -> Self {
-        View::columns_of(values, columns, 0, columns)
+impl<'a> Matrix<'a> {
+    /// Row after row.
+    pub(crate) fn new(values: &'a [f32], rows: usize, columns: usize) -> Self {
+        assert_eq!(values.len(), rows * columns, "a matrix of {rows} x {columns}");
+        Matrix { values, rows, columns, row_stride: columns, column_stride: 1 }
     }
 
-    /// Some columns of rows of `width` numbers.
+    /// Rows of `width` numbers, as many as there are.
+    pub(crate) fn of_width(values: &'a [f32], width: usize) -> Self {
+        Matrix::new(values, values.len() / width, width)
+    }
+
+    /// `count` columns, from column `from` on, of rows of `width` numbers.
     pub(crate) fn columns_of(values: &'a [f32], width: usize, from: usize, count: usize) -> Self {
+        assert!(from + count <= width, "columns {from} and {count} more of {width}");
         let rows = values.len() / width;
-        View { values: values.get(from..).unwrap_or(&[]), dims: [rows, count], strides: [width, 1] }
+        let values = values.get(from..).unwrap_or(&[]);
+        Matrix { values, rows, columns: count, row_stride: width, column_stride: 1 }
     }
 
-    /// Its columns as rows.
+    /// The same numbers with rows for columns.
     pub(crate) fn transposed(self) -> Self {
-        let swap = |[a, b]: [usize; 2]| [b, a];
-        View { values: self.values, dims: swap(self.dims), strides: swap(self.strides) }
-    }
-
-    /// Whether every element is in the slice.
-    fn is_within(&self) -> bool {
-        let last = |axis: usize| (self.dims[axis] - 1) * self.strides[axis];
-        self.dims.contains(&0) || last(0) + last(1) < self.values.len()
+        Matrix {
+            values: self.values,
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+        }
     }
 }
 
-/// Where a product goes: some columns of rows of `width` numbers.
-pub(crate) struct Target<'a> {
+/// Columns, from column `from` on, of rows of `width` numbers, to be written.
+pub(crate) struct Columns<'a> {
     pub(crate) values: &'a mut [f32],
     pub(crate) width: usize,
     pub(crate) from: usize,
 }
 
-impl<'a> Target<'a> {
-    pub(crate) fn rows(values: &'a mut [f32], width: usize) -> Self {
-        Target { values, width, from: 0 }
-    }
+/// Writes `a·b` to `out`, row after row.
+pub(crate) fn multiply(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32]) {
+    compute(a, b, Columns { values: out, width: b.columns, from: 0 }, false);
 }
 
-/// Adds `a·b` to the target.
-///
-/// # Panics
-/// If the sizes do not fit: a mistake of the caller.
-pub(crate) fn add_product(target: Target<'_>, a: View<'_>, b: View<'_>) {
-    let Target { values, width, from } = target;
-    let ([rows, depth], [other, columns]) = (a.dims, b.dims);
-    assert_eq!(depth, other, "columns of one are rows of the other");
-    if rows == 0 || columns == 0 || depth == 0 {
+/// Adds `a·b` to `out`.
+pub(crate) fn add_product(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32]) {
+    compute(a, b, Columns { values: out, width: b.columns, from: 0 }, true);
+}
+
+/// Adds `a·b` to as many columns as it has.
+pub(crate) fn add_product_to(a: Matrix<'_>, b: Matrix<'_>, out: Columns<'_>) {
+    compute(a, b, out, true);
+}
+
+#[expect(unsafe_code, reason = "the kernels take pointers; a tensor for each product costs more")]
+fn compute(a: Matrix<'_>, b: Matrix<'_>, out: Columns<'_>, is_sum: bool) {
+    let Columns { values: out, width, from } = out;
+    assert_eq!(a.columns, b.rows, "the inner sizes of a product");
+    assert_eq!(out.len(), a.rows * width, "the size of a product");
+    assert!(from + b.columns <= width, "the columns of a product");
+    if out.is_empty() || b.columns == 0 || (a.columns == 0 && is_sum) {
         return;
     }
-    assert!(from + columns <= width && rows * width <= values.len(), "the target has room");
-    assert!(a.is_within() && b.is_within(), "matrices lie in their slices");
-    let is_large = rows.saturating_mul(columns).saturating_mul(depth) >= PARALLEL_WORK;
-    let parallelism = match is_large && rayon::current_num_threads() > 1 {
-        true => gemm::Parallelism::Rayon(0),
-        false => gemm::Parallelism::None,
-    };
-    let stride = |stride: usize| stride as isize;
-    #[expect(unsafe_code, reason = "the product takes pointers")]
-    // SAFETY: gemm reads rows·depth and depth·columns elements by the strides of `a` and `b`, and
-    // reads and writes rows·columns elements of the target from `from` on, rows being `width`
-    // apart. The assertions above put the last of each inside its slice, none of the strides is
-    // negative, and `values` is borrowed for writing, so it overlaps neither `a` nor `b`.
+    // SAFETY: the constructors checked that rows of a matrix are whole and its columns inside
+    // them, so every element lies in its slice by its strides; and the assertions above the same of
+    // the columns of `out` that are written. `out` is borrowed exclusively, so it overlaps neither;
+    // the kernels read and write at these indices only.
     unsafe {
         gemm::gemm(
-            rows,
-            columns,
-            depth,
-            values.as_mut_ptr().add(from),
+            a.rows,
+            b.columns,
+            a.columns,
+            out.as_mut_ptr().add(from),
             1,
-            stride(width),
-            true,
+            width as isize,
+            is_sum,
             a.values.as_ptr(),
-            stride(a.strides[1]),
-            stride(a.strides[0]),
+            a.column_stride as isize,
+            a.row_stride as isize,
             b.values.as_ptr(),
-            stride(b.strides[1]),
-            stride(b.strides[0]),
+            b.column_stride as isize,
+            b.row_stride as isize,
+            f32::from(u8::from(is_sum)),
             1.0,
-            1.0,
             false,
             false,
             false,
-            parallelism,
+            gemm::Parallelism::None,
         );
     }
 }
@@ -101,63 +106,60 @@ pub(crate) fn add_product(target: Target<'_>, a: View<'_>, b: View<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
-    fn element(view: &View<'_>, row: usize, column: usize) -> f32 {
-        view.values[row * view.strides[0] + column * view.strides[1]]
-    }
+    const A: [f32; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    const B: [f32; 6] = [1.0, 0.0, -1.0, 2.0, 1.0, 0.5];
 
-    fn check(target: &mut [f32], width: usize, from: usize, [a, b]: [View<'_>; 2]) {
-        let mut expected = target.to_vec();
-        for row in 0..a.dims[0] {
-            for column in 0..b.dims[1] {
-                let terms = (0..a.dims[1]).map(|at| element(&a, row, at) * element(&b, at, column));
-                expected[row * width + from + column] += terms.sum::<f32>();
-            }
-        }
-        add_product(Target { values: target, width, from }, a, b);
-        for (found, expected) in target.iter().zip(&expected) {
-            assert!((found - expected).abs() < 1e-4, "{found} instead of {expected}");
-        }
-    }
+    type Product = fn(Matrix<'_>, Matrix<'_>, &mut [f32]);
 
-    proptest! {
-        #[test]
-        fn a_product_is_added_to_its_columns_and_to_no_others(
-            [rows, depth, columns, left, right] in [0..9_usize, 0..9, 0..9, 0..3, 0..3],
-            numbers in prop::collection::vec(-2.0..2.0_f32, 500),
-        ) {
-            let wide = left + depth + right;
-            let a = View::columns_of(&numbers[..rows * wide.max(1)], wide.max(1), left, depth);
-            let b = View::rows(&numbers[100..100 + columns * depth], depth.max(1)).transposed();
-            let b = View { dims: [depth, columns], ..b };
-            let width = left + columns + right;
-            let mut target = numbers[200..200 + rows * width].to_vec();
-            if width > 0 && depth > 0 {
-                check(&mut target, width, left, [a, b]);
-            }
-        }
+    fn check(a: Matrix<'_>, b: Matrix<'_>, product: Product, expect: [f32; 4]) {
+        let mut out = [10.0; 4];
+        product(a, b, &mut out);
+        assert_eq!(out, expect);
     }
 
     #[test]
-    #[should_panic(expected = "columns of one are rows of the other")]
-    fn matrices_that_do_not_fit_are_refused() {
-        let numbers = [0.0; 6];
-        add_product(
-            Target::rows(&mut [0.0; 9], 3),
-            View::rows(&numbers, 2),
-            View::rows(&numbers, 2),
-        );
+    fn a_product_replaces_what_was_there_or_is_added_to_it() {
+        let (a, b) = (Matrix::new(&A, 2, 3), Matrix::new(&B, 3, 2));
+        check(a, b, multiply, [2.0, 5.5, 5.0, 13.0]);
+        check(a, b, add_product, [12.0, 15.5, 15.0, 23.0]);
     }
 
     #[test]
-    #[should_panic(expected = "the target has room")]
-    fn a_target_that_is_too_small_is_refused() {
-        let numbers = [0.0; 6];
-        add_product(
-            Target::rows(&mut [0.0; 8], 3),
-            View::rows(&numbers, 2),
-            View::rows(&numbers, 3),
-        );
+    fn a_transposed_matrix_is_read_by_columns() {
+        let (a, b) = (Matrix::new(&A, 3, 2), Matrix::new(&B, 2, 3));
+        check(a.transposed(), b.transposed(), multiply, [-4.0, 7.5, -4.0, 11.0]);
+    }
+
+    #[test]
+    fn a_product_over_nothing_is_zero() {
+        let nothing = Matrix::new(&[], 2, 0);
+        check(nothing, nothing.transposed(), multiply, [0.0; 4]);
+        check(nothing, nothing.transposed(), add_product, [10.0; 4]);
+    }
+
+    #[test]
+    fn some_columns_are_read_and_written_and_no_others() {
+        // The second and third column of two rows of three; the first row of their transposed.
+        let a = Matrix::columns_of(&A, 3, 1, 2);
+        let b = Matrix::of_width(&B[..2], 1);
+        let mut out = [10.0; 6];
+        add_product_to(a, b, Columns { values: &mut out, width: 3, from: 1 });
+        assert_eq!(out, [10.0, 12.0, 10.0, 10.0, 15.0, 10.0]);
+        add_product_to(a.transposed(), a, Columns { values: &mut out, width: 3, from: 0 });
+        assert_eq!(out, [39.0, 48.0, 10.0, 46.0, 60.0, 10.0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "the columns of a product")]
+    fn columns_that_are_not_there_are_not_written() {
+        let (a, b) = (Matrix::new(&A, 2, 3), Matrix::new(&B, 3, 2));
+        add_product_to(a, b, Columns { values: &mut [0.0; 4], width: 2, from: 1 });
+    }
+
+    #[test]
+    #[should_panic(expected = "the inner sizes")]
+    fn sizes_that_do_not_fit_are_refused() {
+        check(Matrix::new(&A, 2, 3), Matrix::new(&B, 2, 3), multiply, [0.0; 4]);
     }
 }

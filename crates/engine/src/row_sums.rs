@@ -6,7 +6,7 @@
 //! and backward, for the CPU. On other devices, and in tests to compare with, it is composed of
 //! Burn's operations.
 
-use crate::by_hand::contiguous;
+use crate::fused::contiguous;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;

@@ -234,7 +234,7 @@ fn record(bytes: &[u8], offset: usize) -> Record<'_> {
     };
     if crc32c::crc32c(&header[..8]) != field(8) || field(0) == 0 {
         // A file that grew and whose content did not reach the disk.
-        let is_blank = rest.iter().all(|byte| *byte == 0);
+        let is_blank = body.iter().all(|byte| *byte == 0);
         return if is_blank { Record::Torn } else { Record::Damaged };
     }
     let length = field(0) as usize;

@@ -14,7 +14,7 @@ use crate::model::{Model, Shape};
 use crate::placement::Place;
 
 /// What is spoken over the frames; the version changes when an older peer would misunderstand.
-pub const SERVICE: wire::Service = wire::Service { name: "pserver", version: 1 };
+pub const SERVICE: wire::Service = wire::Service { name: "pserver", version: 2 };
 
 /// What a frame asks for; replies carry the kind of their request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

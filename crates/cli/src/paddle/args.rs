@@ -1,6 +1,6 @@
 //! The verbs of `paddle`. Their own arguments are beside their code.
 
-use crate::{pserver, recordio, version};
+use crate::{kill, launch, master, pserver, recordio, supervise, version};
 use clap::{Parser, Subcommand};
 
 /// Distributed training with parameter servers: run and inspect the parts of a job.
@@ -15,8 +15,20 @@ pub(crate) struct Paddle {
 pub(crate) enum Verb {
     /// Print the version and what this build contains
     Version(version::Args),
+    Launch(Box<launch::Args>),
+    Kill(kill::Args),
     Pserver(Box<pserver::Args>),
+    Master(Box<master::Args>),
     /// Inspect, print, check and convert RecordIO files
     #[command(subcommand)]
     Recordio(recordio::Verb),
+    /// Keep the processes of a job on this host (started by launchers)
+    #[command(hide = true)]
+    Supervise(supervise::Args),
+    /// Make this host ready for a job, and send its results (started by launchers, over ssh)
+    #[command(hide = true)]
+    Node,
+    /// Run a submitted job to its end (started by the local backend)
+    #[command(hide = true)]
+    Conduct,
 }

@@ -5,6 +5,7 @@
 //! all and are added by the network, so `forward` returns what comes before them.
 
 mod addto;
+mod batch_norm;
 mod concat;
 mod cos_sim;
 mod cost;
@@ -14,8 +15,12 @@ mod dot_prod;
 mod expand;
 mod factorization_machine;
 mod fc;
+mod img_cmrnorm;
+mod img_conv;
+mod img_pool;
 mod interpolation;
 mod max_id;
+mod maxout;
 mod mixed;
 mod pooling;
 mod recurrent;
@@ -26,6 +31,7 @@ mod sequence_end;
 mod sequence_reshape;
 mod sequence_slice;
 mod slope_intercept;
+mod spp;
 mod trans;
 
 use crate::argument::{Argument, Value};
@@ -38,6 +44,7 @@ use burn::tensor::Tensor;
 use contract::{Error, Kind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 
 /// The longest row, and the most rows of a parameter that is not sparse: a GPU counts in `i32`.
 pub const SIZE_MAX: usize = i32::MAX as usize;
@@ -48,6 +55,7 @@ type Build = fn(&topology::Layer) -> Result<Box<dyn Layer>>;
 /// Every layer there is.
 const TABLE: &[(&str, Build)] = &[
     ("addto", addto::build),
+    ("batch_norm", batch_norm::build),
     ("concat", concat::build),
     ("cos_sim", cos_sim::build),
     ("crf", cost::crf::build),
@@ -64,9 +72,13 @@ const TABLE: &[(&str, Build)] = &[
     ("hsigmoid", cost::hsigmoid::build),
     ("huber_classification", cost::huber_classification::build),
     ("huber_regression", cost::huber_regression::build),
+    ("img_cmrnorm", img_cmrnorm::build),
+    ("img_conv", img_conv::build),
+    ("img_pool", img_pool::build),
     ("interpolation", interpolation::build),
     ("lstmemory", recurrent::build_lstm),
     ("max_id", max_id::build),
+    ("maxout", maxout::build),
     ("mixed", mixed::build),
     ("multi_binary_label_cross_entropy", cost::multi_binary_label_cross_entropy::build),
     ("nce", cost::nce::build),
@@ -81,6 +93,7 @@ const TABLE: &[(&str, Build)] = &[
     ("sequence_slice", sequence_slice::build),
     ("slope_intercept", slope_intercept::build),
     ("smooth_l1", cost::smooth_l1::build),
+    ("spp", spp::build),
     ("square_error", cost::square_error::build),
     ("sum", cost::sum::build),
     ("trans", trans::build),
@@ -96,6 +109,12 @@ pub(crate) trait Layer: Send + Sync {
 
     /// Its output, before bias, activation and dropout.
     fn forward(&self, run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument>;
+
+    /// The numbers of its bias, if it adds it to such an output itself: it is then the last of the
+    /// parameters that `forward` has. Otherwise a bias has a number for each column.
+    fn own_bias(&self, _output: &Shape) -> Option<usize> {
+        None
+    }
 
     /// For a cost: what its gradient is multiplied with. Its output is one number a row.
     fn coefficient(&self) -> Option<f32> {
@@ -134,6 +153,9 @@ pub struct Slot {
     pub initial: Initial,
     /// The input whose ids are its rows, if that is a data layer: then it may be sparse.
     pub key_input: Option<usize>,
+    /// Whether training measures it, where others are learnt: it has no gradient, and new values
+    /// after each step.
+    pub is_measured: bool,
 }
 
 /// The first values of a parameter, as the parameter server names them.
@@ -169,7 +191,7 @@ impl Slot {
         // Without a bound on the keys there is no number of rows to go by.
         let std = if dims[0] == 0 { 0.01 } else { 1.0 / (dims[0] as f64).sqrt() };
         let initial = Initial::Normal { mean: 0.0, std };
-        Slot { name: format!("w{input}"), dims, initial, key_input: None }
+        Slot { name: format!("w{input}"), dims, initial, key_input: None, is_measured: false }
     }
 
     /// The same, looked up by the ids of that input.
@@ -180,7 +202,7 @@ impl Slot {
 
     fn bias(size: usize) -> Slot {
         let name = "wbias".to_owned();
-        Slot { name, dims: [1, size], initial: Initial::Zero, key_input: None }
+        Slot { name, initial: Initial::Zero, ..Slot::weight(0, [1, size]) }
     }
 }
 
@@ -192,11 +214,21 @@ pub(crate) struct Run<'a> {
     pub(crate) lookups: &'a [Option<&'a [u32]>],
     /// What decides what is left to chance.
     pub(crate) chance: Chance,
+    /// What is known of its inputs.
+    pub(crate) shapes: &'a [Shape],
+    pub(crate) is_training: bool,
+    /// What it measured, by slot.
+    pub(crate) measured: RefCell<Vec<(usize, Vec<f32>)>>,
 }
 
 impl Run<'_> {
     pub(crate) fn parameter(&self, slot: usize) -> Tensor<2> {
         self.parameters[slot].clone()
+    }
+
+    /// Tells the new values of a parameter that training measures.
+    pub(crate) fn measure(&self, slot: usize, values: Vec<f32>) {
+        self.measured.borrow_mut().push((slot, values));
     }
 
     /// The rows of the parameter in `slot` that the ids of `input` ask for.
@@ -255,7 +287,8 @@ fn check_and_plan(layer: &topology::Layer, inputs: &[Shape]) -> Result<Plan> {
     }
     let mut plan = built.plan(inputs)?;
     if layer.has_bias {
-        plan.parameters.push(Slot::bias(plan.shape.size));
+        let size = built.own_bias(&plan.shape).unwrap_or(plan.shape.size);
+        plan.parameters.push(Slot::bias(size));
     }
     let is_counted = plan.shape.value == crate::shape::Value::Dense;
     let widths = plan.parameters.iter().map(|slot| slot.dims[1]);

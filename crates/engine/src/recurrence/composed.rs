@@ -1,5 +1,5 @@
 //! The same cells composed of Burn's operations, which find the gradient: for devices on which
-//! operations written by hand are not at home, and for tests to compare with.
+//! operations written by hand do not run, and for tests to compare with.
 
 use super::{Cell, Gate, Steps};
 use burn::tensor::{Int, Tensor, TensorData};

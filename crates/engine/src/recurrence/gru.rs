@@ -3,8 +3,8 @@
 //! z = g(z + hₜ₋₁·w_z), r = g(r + hₜ₋₁·w_r), c̃ = f(c̃ + (r·hₜ₋₁)·w_c), hₜ = (1 − z)·hₜ₋₁ + z·c̃.
 
 use super::{Gate, Steps, add_to_rows, sum_of_rows};
-use crate::by_hand::Operation;
-use crate::product::{Target, View, add_product};
+use crate::fused::Operation;
+use crate::product::{Columns, Matrix, add_product, add_product_to};
 use crate::vector::widely;
 
 #[derive(Debug)]
@@ -27,9 +27,9 @@ pub(super) struct Saved {
 
 impl Gru {
     /// The matrices of the gates and of the candidate.
-    fn weights<'a>(&self, weight: &'a [f32]) -> [View<'a>; 2] {
+    fn weights<'a>(&self, weight: &'a [f32]) -> [Matrix<'a>; 2] {
         let (gates, candidate) = weight.split_at(2 * self.size * self.size);
-        [View::rows(gates, 2 * self.size), View::rows(candidate, self.size)]
+        [Matrix::of_width(gates, 2 * self.size), Matrix::of_width(candidate, self.size)]
     }
 
     /// From the gradient of the outputs of a step: that of the candidate, of the update gate
@@ -73,7 +73,8 @@ impl Operation for Gru {
             if step > 0 {
                 let rows = steps.before(step);
                 before = &done[rows.start * size..rows.end * size];
-                add_product(Target::rows(gates, width), View::rows(before, size), gate_weight);
+                let target = Columns { values: gates, width, from: 0 };
+                add_product_to(Matrix::of_width(before, size), gate_weight, target);
             }
             widely(|| {
                 let rows = gates.chunks_exact_mut(width).zip(reset.chunks_exact_mut(size));
@@ -84,8 +85,8 @@ impl Operation for Gru {
                 }
             });
             if step > 0 {
-                let target = Target { values: gates, width, from: 2 * size };
-                add_product(target, View::rows(reset, size), candidate_weight);
+                let target = Columns { values: gates, width, from: 2 * size };
+                add_product_to(Matrix::of_width(reset, size), candidate_weight, target);
             }
             widely(|| {
                 let rows = gates.chunks_exact_mut(width).zip(outputs.chunks_exact_mut(size));
@@ -105,7 +106,7 @@ impl Operation for Gru {
     fn backward(&self, inputs: &[&[f32]], saved: &Saved, gradient: &[f32]) -> Vec<Vec<f32>> {
         let (size, steps) = (self.size, &self.steps);
         let width = 3 * size;
-        let [gate_weight, candidate_weight] = self.weights(inputs[1]).map(View::transposed);
+        let [gate_weight, candidate_weight] = self.weights(inputs[1]).map(Matrix::transposed);
         let mut gradient = steps.pack(gradient, size);
         let mut gate_gradient = vec![0.0; steps.rows() * width];
         let mut reset_gradient = vec![0.0; steps.range(0).len() * size];
@@ -134,8 +135,8 @@ impl Operation for Gru {
             }
             let to_reset = &mut reset_gradient[..now.len() * size];
             to_reset.fill(0.0);
-            let to_candidate = View::columns_of(to_gates, width, 2 * size, size);
-            add_product(Target::rows(to_reset, size), to_candidate, candidate_weight);
+            let to_candidate = Matrix::columns_of(to_gates, width, 2 * size, size);
+            add_product(to_candidate, candidate_weight, to_reset);
             widely(|| {
                 let rows = to_gates.chunks_exact_mut(width).zip(own.chunks_exact_mut(size));
                 let rows = rows.zip(gates.chunks_exact(width)).zip(before.chunks_exact(size));
@@ -150,8 +151,8 @@ impl Operation for Gru {
                     self.gate.apply_slope(to_gate, gate);
                 }
             });
-            let both = View::columns_of(to_gates, width, 0, 2 * size);
-            add_product(Target::rows(own, size), both, gate_weight);
+            let both = Matrix::columns_of(to_gates, width, 0, 2 * size);
+            add_product(both, gate_weight, own);
             let earlier = &mut earlier[before_rows.start * size..before_rows.end * size];
             earlier.iter_mut().zip(&*own).for_each(|(sum, gradient)| *sum += gradient);
         }
@@ -171,12 +172,12 @@ impl Gru {
         let reset = &saved.reset[first / 3..];
         let mut weight = vec![0.0; size * width];
         let (gates, candidate) = weight.split_at_mut(2 * size * size);
-        let before = View::rows(&before, size).transposed();
-        let to_both = View::columns_of(after, width, 0, 2 * size);
-        add_product(Target::rows(gates, 2 * size), before, to_both);
-        let to_candidate = View::columns_of(after, width, 2 * size, size);
-        let reset = View::rows(reset, size).transposed();
-        add_product(Target::rows(candidate, size), reset, to_candidate);
+        let before = Matrix::of_width(&before, size).transposed();
+        let to_both = Matrix::columns_of(after, width, 0, 2 * size);
+        add_product(before, to_both, gates);
+        let to_candidate = Matrix::columns_of(after, width, 2 * size, size);
+        let reset = Matrix::of_width(reset, size).transposed();
+        add_product(reset, to_candidate, candidate);
         weight
     }
 }

@@ -3,8 +3,8 @@
 //! cₜ = f(c̃)·g(i + pᵢ·cₜ₋₁) + cₜ₋₁·g(f + p_f·cₜ₋₁), hₜ = s(cₜ)·g(o + pₒ·cₜ).
 
 use super::{Gate, Steps, add_to_rows, sum_of_rows};
-use crate::by_hand::Operation;
-use crate::product::{Target, View, add_product};
+use crate::fused::Operation;
+use crate::product::{Matrix, add_product};
 use crate::vector::widely;
 
 #[derive(Debug)]
@@ -150,9 +150,9 @@ impl Operation for Lstm {
             let states_before = if step > 0 {
                 let before = steps.before(step);
                 let before = before.start * size..before.end * size;
-                let outputs_before = View::rows(&outputs_done[before.clone()], size);
-                let weight = View::rows(inputs[1], 4 * size);
-                add_product(Target::rows(gates, 4 * size), outputs_before, weight);
+                let outputs_before = Matrix::of_width(&outputs_done[before.clone()], size);
+                let weight = Matrix::of_width(inputs[1], 4 * size);
+                add_product(outputs_before, weight, gates);
                 Some(&done[before])
             } else {
                 None
@@ -213,16 +213,16 @@ impl Operation for Lstm {
             if step > 0 {
                 let before = steps.before(step);
                 let before = &mut output_gradient[before.start * size..before.end * size];
-                let weight = View::rows(inputs[1], 4 * size).transposed();
-                let gates = View::rows(gate_gradient, 4 * size);
-                add_product(Target::rows(before, size), gates, weight);
+                let weight = Matrix::of_width(inputs[1], 4 * size).transposed();
+                let gates = Matrix::of_width(gate_gradient, 4 * size);
+                add_product(gates, weight, before);
             }
         }
         let before = steps.rows_before(&saved.outputs, size);
         let mut weight = vec![0.0; size * 4 * size];
         let after = &gate_gradient[gate_gradient.len() - 4 * before.len()..];
-        let before = View::rows(&before, size).transposed();
-        add_product(Target::rows(&mut weight, 4 * size), before, View::rows(after, 4 * size));
+        let before = Matrix::of_width(&before, size).transposed();
+        add_product(before, Matrix::of_width(after, 4 * size), &mut weight);
         bias_gradient[..4 * size].copy_from_slice(&sum_of_rows(&gate_gradient, 4 * size));
         let mut gradients = vec![steps.unpack(&gate_gradient, 4 * size), weight];
         gradients.extend(inputs.get(2).map(|_| bias_gradient));

@@ -16,7 +16,7 @@ mod steps;
 pub(crate) use gate::Gate;
 pub(crate) use steps::Steps;
 
-use crate::by_hand;
+use crate::fused;
 use burn::tensor::Tensor;
 
 /// A kind of cell with its settings.
@@ -54,18 +54,19 @@ impl Cell {
 /// The outputs of cells of `size` numbers over the rows of `inputs[0]`; the other inputs are the
 /// weight and, if there is one, the bias.
 pub(crate) fn run(cell: Cell, size: usize, steps: Steps, inputs: Vec<Tensor<2>>) -> Tensor<2> {
-    if !by_hand::is_at_home_on(&inputs[0].device()) {
+    if !fused::is_supported(&inputs[0].device()) {
         return composed::run(cell, size, &steps, &inputs);
     }
-    let dims = [steps.rows(), size];
     match cell {
         Cell::Lstm { candidate, gate, state } => {
-            by_hand::apply(lstm::Lstm { steps, size, candidate, gate, state }, inputs, dims)
+            fused::apply_saving(lstm::Lstm { steps, size, candidate, gate, state }, inputs, size)
         }
         Cell::Gru { candidate, gate } => {
-            by_hand::apply(gru::Gru { steps, size, candidate, gate }, inputs, dims)
+            fused::apply_saving(gru::Gru { steps, size, candidate, gate }, inputs, size)
         }
-        Cell::Simple(gate) => by_hand::apply(simple::Simple { steps, size, gate }, inputs, dims),
+        Cell::Simple(gate) => {
+            fused::apply_saving(simple::Simple { steps, size, gate }, inputs, size)
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! hₜ = f(xₜ + b + hₜ₋₁·w).
 
 use super::{Gate, Steps, add_to_rows, sum_of_rows};
-use crate::by_hand::Operation;
-use crate::product::{Target, View, add_product};
+use crate::fused::Operation;
+use crate::product::{Matrix, add_product};
 use crate::vector::widely;
 
 #[derive(Debug)]
@@ -28,8 +28,8 @@ impl Operation for Simple {
             let rows = &mut rest[..now.len() * size];
             if step > 0 {
                 let before = self.steps.before(step);
-                let before = View::rows(&done[before.start * size..before.end * size], size);
-                add_product(Target::rows(rows, size), before, View::rows(inputs[1], size));
+                let before = Matrix::of_width(&done[before.start * size..before.end * size], size);
+                add_product(before, Matrix::of_width(inputs[1], size), rows);
             }
             widely(|| self.gate.apply(rows));
         }
@@ -39,7 +39,7 @@ impl Operation for Simple {
     fn backward(&self, inputs: &[&[f32]], outputs: &Vec<f32>, gradient: &[f32]) -> Vec<Vec<f32>> {
         let size = self.size;
         let mut gradient = self.steps.pack(gradient, size);
-        let weight = View::rows(inputs[1], size).transposed();
+        let weight = Matrix::of_width(inputs[1], size).transposed();
         for step in (0..self.steps.len()).rev() {
             let now = self.steps.range(step);
             let (earlier, rest) = gradient.split_at_mut(now.start * size);
@@ -49,14 +49,14 @@ impl Operation for Simple {
             if step > 0 {
                 let before = self.steps.before(step);
                 let before = &mut earlier[before.start * size..before.end * size];
-                add_product(Target::rows(before, size), View::rows(rows, size), weight);
+                add_product(Matrix::of_width(rows, size), weight, before);
             }
         }
         let before = self.steps.rows_before(outputs, size);
         let after = &gradient[gradient.len() - before.len()..];
         let mut weight = vec![0.0; size * size];
-        let before = View::rows(&before, size).transposed();
-        add_product(Target::rows(&mut weight, size), before, View::rows(after, size));
+        let before = Matrix::of_width(&before, size).transposed();
+        add_product(before, Matrix::of_width(after, size), &mut weight);
         let mut gradients = vec![self.steps.unpack(&gradient, size), weight];
         gradients.extend(inputs.get(2).map(|_| sum_of_rows(&gradient, size)));
         gradients

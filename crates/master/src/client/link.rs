@@ -150,6 +150,7 @@ impl Link {
     }
 
     fn placed(&self, error: Error) -> Error {
-        error.with("master", &self.address)
+        let is_placed = error.context().any(|(key, _)| key == "peer");
+        if is_placed { error } else { error.with("master", &self.address) }
     }
 }

@@ -33,6 +33,9 @@ use std::time::{Duration, Instant};
 /// The longest that one request asks the master to wait; longer waits are several requests.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
+/// As long as anybody will wait; longer times do not fit a clock.
+const FOR_EVER: Duration = Duration::from_secs(1 << 32);
+
 /// A trainer's connection to the master of its job. Needs a tokio runtime with time and I/O.
 ///
 /// Dropping it says nothing to the master: its tasks come free when their leases run out, or at
@@ -74,7 +77,7 @@ impl Client {
     /// a task may belong to an earlier pass: [`crate::task::Task::pass`] tells.
     pub async fn next_task(&self, timeout: Duration) -> Result<Next> {
         let _turn = self.turn.lock().await;
-        let until = Instant::now() + timeout;
+        let until = Instant::now() + timeout.min(FOR_EVER);
         loop {
             let wait = until.saturating_duration_since(Instant::now()).min(WAIT_MAX);
             let get = Get {

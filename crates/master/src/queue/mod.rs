@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 /// By what rules tasks are dealt out. They may be others after a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// How long a lease holds when it is not renewed. Default 60 s.
+    /// How long a lease holds when it is not renewed. Default 15 s: trainers renew it every 5.
     pub lease: Duration,
     /// Failures of a task in one pass that are borne; with one more it is set aside. Default 3.
     pub failures_max: u32,
@@ -64,23 +64,26 @@ pub struct Queue {
     changes: Vec<Change>,
 }
 
+/// A lease is renewed three times, which takes a while.
+const LEASE_MIN: Duration = Duration::from_millis(100);
+const LEASE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
 impl Default for Rules {
     fn default() -> Self {
-        Rules { lease: Duration::from_secs(60), failures_max: 3, passes: 0, shuffle_seed: None }
+        Rules { lease: Duration::from_secs(15), failures_max: 3, passes: 0, shuffle_seed: None }
     }
 }
 
 impl Rules {
     /// Refuses what could never work.
     pub fn check(&self) -> Result<()> {
-        if self.lease < Duration::from_millis(100) {
-            return Err(Error::invalid(
-                "the time after which a task is dealt out again is too short",
-            )
-            .with("task_timeout_ms", self.lease.as_millis())
-            .with("least", 100));
+        if (LEASE_MIN..=LEASE_MAX).contains(&self.lease) {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::invalid("the time after which a task is dealt out again is out of range")
+            .with("task_timeout", format_args!("{:?}", self.lease))
+            .with("min", format_args!("{LEASE_MIN:?}"))
+            .with("max", format_args!("{LEASE_MAX:?}")))
     }
 }
 

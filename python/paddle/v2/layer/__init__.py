@@ -35,6 +35,7 @@ from paddle.v2.layer.cost import (
     sum_cost,
 )
 from paddle.v2.layer.data import data
+from paddle.v2.layer.image import batch_norm, img_cmrnorm, img_conv, img_pool, maxout, spp
 from paddle.v2.layer.mixed import MixedLayer, mixed
 from paddle.v2.layer.projection import (
     Projection,
@@ -73,6 +74,7 @@ __all__ = [
     "Parameter",
     "Projection",
     "addto",
+    "batch_norm",
     "classification_cost",
     "concat",
     "context_projection",
@@ -98,10 +100,14 @@ __all__ = [
     "huber_classification_cost",
     "huber_regression_cost",
     "identity_projection",
+    "img_cmrnorm",
+    "img_conv",
+    "img_pool",
     "interpolation",
     "last_seq",
     "lstmemory",
     "max_id",
+    "maxout",
     "mixed",
     "mse_cost",
     "multi_binary_label_cross_entropy_cost",
@@ -118,6 +124,7 @@ __all__ = [
     "seq_slice",
     "slope_intercept",
     "smooth_l1_cost",
+    "spp",
     "square_error_cost",
     "sub_seq",
     "sum_cost",
@@ -129,14 +136,13 @@ __all__ = [
 
 # What the original has beside these.
 NOT_YET = """
-    BaseGeneratedInput GeneratedInput StaticInput SubsequenceInput batch_norm beam_search
-    bilinear_interp block_expand clip conv_operator conv_projection conv_shift convex_comb crop
-    cross_channel_norm cross_entropy_over_beam detection_output eos gated_unit get_output gru_step
-    gru_step_naive img_cmrnorm img_conv img_conv3d img_pool img_pool3d kmax_seq_score l2_distance
-    lambda_cost linear_comb lstm_step maxout memory multibox_loss multiplex out_prod pad power
-    prelu print printer priorbox recurrent_group resize roi_pool rotate row_conv row_l2_norm
-    sampling_id scale_shift scale_sub_region selective_fc slice_projection spp sub_nested_seq
-    sum_to_one_norm switch_order tensor
+    BaseGeneratedInput GeneratedInput StaticInput SubsequenceInput beam_search bilinear_interp
+    block_expand clip conv_operator conv_projection conv_shift convex_comb crop cross_channel_norm
+    cross_entropy_over_beam detection_output eos gated_unit get_output gru_step gru_step_naive
+    img_conv3d img_pool3d kmax_seq_score l2_distance lambda_cost linear_comb lstm_step memory
+    multibox_loss multiplex out_prod pad power prelu print printer priorbox recurrent_group resize
+    roi_pool rotate row_conv row_l2_norm sampling_id scale_shift scale_sub_region selective_fc
+    slice_projection sub_nested_seq sum_to_one_norm switch_order tensor
 """.split()
 
 

@@ -1,5 +1,6 @@
 //! The flags of `paddle pserver`, in the original's spelling.
 
+use crate::service;
 use std::path::PathBuf;
 
 /// Serve a part of a model's parameters to the trainers of one job
@@ -27,9 +28,6 @@ pub(crate) struct Args {
     /// Number of trainers of the job [default: 1]
     #[arg(long = "num_gradient_servers", alias = "num-gradient-servers", value_name = "N")]
     pub(crate) num_gradient_servers: Option<u32>,
-    /// Network interfaces to listen on, separated by commas [default: all addresses]
-    #[arg(long, value_name = "NAMES", default_value = "")]
-    pub(crate) nics: String,
     /// Any text; it only makes the process easy to find
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) comment: String,
@@ -79,23 +77,8 @@ pub(crate) struct Args {
     /// Memory that one sparse parameter may take on one port, such as 64Gi [default: no limit]
     #[arg(long = "memory_max", alias = "memory-max", value_name = "SIZE")]
     pub(crate) memory_max: Option<contract::quantity::Quantity>,
-    /// Serve Prometheus metrics over HTTP on this port
-    #[arg(long = "metrics_port", alias = "metrics-port", value_name = "PORT")]
-    pub(crate) metrics_port: Option<u16>,
-    /// Speak TLS: file with the server's certificates (PEM)
-    #[arg(long = "tls_cert", alias = "tls-cert", value_name = "FILE", requires = "tls_key")]
-    pub(crate) tls_cert: Option<PathBuf>,
-    /// Speak TLS: file with the server's key (PEM)
-    #[arg(long = "tls_key", alias = "tls-key", value_name = "FILE", requires = "tls_cert")]
-    pub(crate) tls_key: Option<PathBuf>,
-    /// Let in only clients with a certificate of these authorities (PEM)
-    #[arg(
-        long = "tls_client_ca",
-        alias = "tls-client-ca",
-        value_name = "FILE",
-        requires = "tls_cert"
-    )]
-    pub(crate) tls_client_ca: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) service: service::Args,
     /// Write the log also to paddle_pserver2.INFO in this folder [default: PADDLE_LOG_DIR]
     #[arg(long = "log_dir", alias = "log-dir", value_name = "DIR")]
     pub(crate) log_dir: Option<PathBuf>,

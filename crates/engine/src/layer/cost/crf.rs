@@ -6,8 +6,8 @@ use super::super::{Layer, Plan, Run, Slot, attributes, expect_same_rows, expect_
 use super::cross_entropy::expect_labels;
 use super::{Coefficient, expect_known, expect_weight, weighted_sequences};
 use crate::argument::Argument;
-use crate::by_hand;
 use crate::chain::LogLikelihood;
+use crate::fused;
 use crate::shape::Shape;
 use crate::topology;
 use contract::Result;
@@ -40,9 +40,8 @@ impl Layer for Crf {
         let (x, labels) = (inputs[0].dense()?, inputs[1].ids()?);
         expect_known(labels)?;
         let offsets: Arc<[usize]> = Arc::from(inputs[0].offsets()?);
-        let sequences = offsets.len() - 1;
         let chain = LogLikelihood { offsets, labels: Arc::clone(labels), tags: x.dims()[1] };
-        let costs = by_hand::apply(chain, vec![x, run.parameter(0)], [sequences, 1]);
+        let costs = fused::apply_saving(chain, vec![x, run.parameter(0)], 1);
         weighted_sequences(costs, inputs)
     }
 

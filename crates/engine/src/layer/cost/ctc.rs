@@ -5,7 +5,7 @@ use super::super::{Layer, Plan, Run, attributes, expect_dense, expect_inputs, ex
 use super::{expect_known, weighted_sequences};
 use crate::alignment::Alignment;
 use crate::argument::{Argument, Origin};
-use crate::by_hand;
+use crate::fused;
 use crate::shape::{Shape, Value};
 use crate::topology;
 use burn::tensor::activation::log_softmax;
@@ -69,8 +69,7 @@ impl Layer for Ctc {
             Some(Origin::Softmax(logits)) => log_softmax(logits.clone(), 1),
             _ => x.log(),
         };
-        let dims = [alignment.rows.len() - 1, 1];
-        weighted_sequences(by_hand::apply(alignment, vec![logarithms], dims), inputs)
+        weighted_sequences(fused::apply_saving(alignment, vec![logarithms], 1), inputs)
     }
 
     fn coefficient(&self) -> Option<f32> {

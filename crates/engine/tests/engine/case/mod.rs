@@ -3,6 +3,7 @@
 
 mod activation;
 mod cost;
+mod image;
 mod layer;
 mod mixed;
 mod recurrent;
@@ -89,6 +90,7 @@ impl Case {
 pub(crate) fn all() -> Vec<Case> {
     let cases = [
         layer::cases(),
+        image::cases(),
         mixed::cases(),
         recurrent::cases(),
         sequence::cases(),

@@ -36,7 +36,7 @@ pub(super) fn addresses(nics: &str) -> Result<Vec<IpAddr>> {
 
 /// Listens on consecutive ports of all addresses; the real ports come back, with a listener per
 /// address for each.
-pub(super) fn listen(
+pub(crate) fn listen(
     addresses: &[IpAddr],
     wanted: Ports,
 ) -> Result<(Ports, Vec<Vec<TcpListener>>)> {

@@ -1,5 +1,6 @@
 //! What layers compute, written down once more: plainly, row by row, in double precision.
 
+mod picture;
 mod recurrent;
 mod sequence;
 mod tagging;
@@ -24,16 +25,29 @@ struct Given<'a> {
     inputs: Vec<Input>,
     /// Without the bias.
     parameters: &'a [Matrix],
+    /// Height and width of the first input, if it is known as a picture.
+    frame: Option<(usize, usize)>,
 }
 
 /// The output of a layer in a test, from what its inputs gave.
-pub(crate) fn forward(layer: &Layer, inputs: &[Output], parameters: &[Matrix]) -> Matrix {
+pub(crate) fn forward(
+    layer: &Layer,
+    inputs: &[Output],
+    parameters: &[Matrix],
+    frame: Option<(usize, usize)>,
+) -> Matrix {
     let own = parameters.len() - usize::from(layer.has_bias);
     let inputs: Vec<Input> = inputs.iter().map(Input::of).collect();
     let offsets = inputs[0].offsets.clone();
-    let mut rows = Given { layer, inputs, parameters: &parameters[..own] }.forward();
+    let mut rows = Given { layer, inputs, parameters: &parameters[..own], frame }.forward();
     if layer.has_bias {
-        rows = rows.iter().map(|row| zip(row, &parameters[own][0], |x, b| x + b)).collect();
+        // One number for each column, or for each channel.
+        let bias = &parameters[own][0];
+        let biased = |row: &Vec<f64>| {
+            let columns = row.iter().enumerate();
+            columns.map(|(column, x)| x + bias[column * bias.len() / row.len()]).collect()
+        };
+        rows = rows.iter().map(biased).collect();
     }
     let rows = activate(layer.activation, &rows, offsets.as_deref());
     let stays = 1.0 - f64::from(layer.drop_rate);
@@ -125,6 +139,9 @@ impl Given<'_> {
     }
 
     fn forward(&self) -> Matrix {
+        if let Some(rows) = self.of_pictures() {
+            return rows;
+        }
         match self.layer.kind.as_str() {
             "pooling" | "sequence_end" => self.of_sequences(),
             "crf" => self.crf(),

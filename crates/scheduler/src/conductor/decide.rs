@@ -1,0 +1,344 @@
+//! What to do next with a job, from what is known of it. Pure: no clock, no processes.
+//!
+//! Servers first, trainers when all servers serve, the end when all trainers are done. The first
+//! failure that may not be repaired ends the whole job: a job that goes on with a part of its
+//! replicas waits for the others for ever, or trains something nobody asked for.
+
+use super::plan::Policy;
+use super::record::{Ending, JobRecord, ReplicaRecord, Verdict};
+use crate::replica::ReplicaId;
+use contract::state::{JobState, ReplicaState, State};
+use contract::{exit, role::Role};
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// Start these for the first time.
+    Start(Vec<ReplicaId>),
+    /// Start this one again.
+    Restart(ReplicaId),
+    /// Ask everything that runs to end.
+    End(Verdict),
+    /// Kill what was asked to end and did not.
+    Kill,
+    /// Nothing is left to do.
+    Finish,
+    /// Nothing until an event, or until this moment.
+    Wait(Option<u64>),
+}
+
+/// Exit codes of a program that is not there or cannot be executed: starting it again is no help.
+const HOPELESS: [i32; 2] = [126, 127];
+/// The pause before the second restart of a rank; each later one is twice as long.
+const PAUSE_MS: u64 = 1000;
+const PAUSE_MS_MAX: u64 = 60_000;
+
+/// The next step and its reason, in words for people; empty where nothing happens.
+pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, String) {
+    if let Some(ending) = &record.ending {
+        return decide_ending(now_ms, record, ending, policy);
+    }
+    let mut wake_ms: Option<u64> = None;
+    let mut wait_until = |moment: u64| wake_ms = Some(wake_ms.map_or(moment, |w| w.min(moment)));
+    for replica in &record.replicas {
+        match replica.state {
+            ReplicaState::Failed => match restart_ms(replica, policy) {
+                None => return end(failure(replica, policy)),
+                Some(moment) if moment <= now_ms => {
+                    let reason = format!(
+                        "{} is started again ({} of {}): {}",
+                        replica.replica,
+                        replica.attempt + 1,
+                        policy.restarts,
+                        replica.reason(),
+                    );
+                    return (Decision::Restart(replica.replica), reason);
+                }
+                Some(moment) => wait_until(moment),
+            },
+            ReplicaState::Lost => return end(lost(replica)),
+            ReplicaState::Starting if replica.replica.is_server() => {
+                let deadline = replica.started_ms.unwrap_or(now_ms) + policy.ready_ms;
+                if deadline <= now_ms {
+                    return end(not_ready(replica, policy));
+                }
+                wait_until(deadline);
+            }
+            _ => {}
+        }
+    }
+    let servers = || record.replicas.iter().filter(|replica| replica.replica.is_server());
+    let trainers = || record.replicas.iter().filter(|replica| !replica.replica.is_server());
+    let has_state = |state| move |replica: &&ReplicaRecord| replica.state == state;
+    let pending = |replicas: &mut dyn Iterator<Item = &ReplicaRecord>| {
+        replicas.filter(has_state(ReplicaState::Pending)).map(|r| r.replica).collect::<Vec<_>>()
+    };
+    let waiting = pending(&mut servers());
+    if !waiting.is_empty() {
+        return (Decision::Start(waiting), "servers first".to_owned());
+    }
+    let serves = |replica: &ReplicaRecord| {
+        matches!(replica.state, ReplicaState::Running | ReplicaState::Succeeded)
+    };
+    let waiting = pending(&mut trainers());
+    if servers().all(serves) && !waiting.is_empty() {
+        return (Decision::Start(waiting), "all servers are ready".to_owned());
+    }
+    let has_succeeded = |replica: &ReplicaRecord| replica.state == ReplicaState::Succeeded;
+    if trainers().all(has_succeeded) && (!policy.servers_leave || servers().all(has_succeeded)) {
+        return end(Verdict {
+            state: JobState::Succeeded,
+            exit_code: 0,
+            reason: "all trainers finished".to_owned(),
+            culprit: None,
+        });
+    }
+    (Decision::Wait(wake_ms), String::new())
+}
+
+fn end(verdict: Verdict) -> (Decision, String) {
+    let reason = verdict.reason.clone();
+    (Decision::End(verdict), reason)
+}
+
+fn decide_ending(
+    now_ms: u64,
+    record: &JobRecord,
+    ending: &Ending,
+    policy: &Policy,
+) -> (Decision, String) {
+    let has_ended = |replica: &ReplicaRecord| {
+        replica.state == ReplicaState::Pending || replica.state.is_final()
+    };
+    let deadline = ending.since_ms + policy.grace_ms;
+    let silently = |decision| (decision, String::new());
+    if record.replicas.iter().all(has_ended) {
+        silently(Decision::Finish)
+    } else if ending.is_forced {
+        silently(Decision::Wait(None))
+    } else if now_ms < deadline {
+        silently(Decision::Wait(Some(deadline)))
+    } else {
+        let seconds = policy.grace_ms / 1000;
+        (Decision::Kill, format!("what has not ended within {seconds} s is killed"))
+    }
+}
+
+/// When a failed replica may be started again; `None` if it may not.
+fn restart_ms(replica: &ReplicaRecord, policy: &Policy) -> Option<u64> {
+    let is_hopeless = replica.exit_code.is_some_and(|code| HOPELESS.contains(&code));
+    if replica.attempt >= policy.restarts || is_hopeless {
+        return None;
+    }
+    let pause = match replica.attempt {
+        0 => 0,
+        attempt => PAUSE_MS.saturating_mul(1 << (attempt - 1).min(16)).min(PAUSE_MS_MAX),
+    };
+    Some(replica.ended_ms.unwrap_or(0) + pause)
+}
+
+fn failure(replica: &ReplicaRecord, policy: &Policy) -> Verdict {
+    let again = match replica.attempt {
+        0 => String::new(),
+        attempt => format!(" after {attempt} of {} restarts", policy.restarts),
+    };
+    let reason = replica.reason();
+    let code = match replica.exit_code {
+        Some(code) if code != 0 && !reason.contains(&code.to_string()) => {
+            format!(" ({})", code_in_words(code))
+        }
+        _ => String::new(),
+    };
+    Verdict {
+        state: JobState::Failed,
+        exit_code: replica.exit_code.filter(|code| *code != 0).unwrap_or(1),
+        reason: format!("{} failed{again}{code}: {reason}", replica.replica),
+        culprit: Some(replica.replica),
+    }
+}
+
+fn lost(replica: &ReplicaRecord) -> Verdict {
+    Verdict {
+        state: JobState::Failed,
+        exit_code: 1,
+        reason: format!(
+            "{} is lost with its host, {}: {}",
+            replica.replica,
+            replica.host,
+            replica.reason()
+        ),
+        culprit: Some(replica.replica),
+    }
+}
+
+fn code_in_words(code: i32) -> String {
+    match exit::signal(code) {
+        Some(signal) => format!("exit code {code}, signal {signal}"),
+        None => format!("exit code {code}"),
+    }
+}
+
+fn not_ready(replica: &ReplicaRecord, policy: &Policy) -> Verdict {
+    let what = match replica.replica.role {
+        Role::Master => "the master",
+        _ => "the server",
+    };
+    let seconds = policy.ready_ms / 1000;
+    Verdict {
+        state: JobState::Failed,
+        exit_code: 1,
+        reason: format!(
+            "{} did not get ready within {seconds} s: the end of its log says how far {what} came; \
+             give it more time with --ready_timeout",
+            replica.replica
+        ),
+        culprit: Some(replica.replica),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: Policy =
+        Policy { restarts: 2, ready_ms: 1000, grace_ms: 500, servers_leave: false };
+
+    /// A job given as `pserver-0 running, trainer-0 failed 1`: replicas, states, exit codes; `@N`
+    /// is the attempt. All were started at 100 and ended at 200.
+    fn record(text: &str) -> JobRecord {
+        let replica = |text: &str| {
+            let mut words = text.split_whitespace();
+            let mut replica = ReplicaRecord {
+                replica: words.next().unwrap().parse().unwrap(),
+                host: "localhost".to_owned(),
+                state: words.next().unwrap().parse().unwrap(),
+                attempt: 0,
+                pid: None,
+                ready: None,
+                exit_code: None,
+                message: None,
+                started_ms: Some(100),
+                ended_ms: Some(200),
+                log: "log".into(),
+                metrics: None,
+            };
+            for word in words {
+                match word.strip_prefix('@') {
+                    Some(attempt) => replica.attempt = attempt.parse().unwrap(),
+                    None => replica.exit_code = Some(word.parse().unwrap()),
+                }
+            }
+            replica
+        };
+        JobRecord {
+            version: 1,
+            job: "job".to_owned(),
+            state: JobState::Running,
+            reason: String::new(),
+            culprit: None,
+            exit_code: None,
+            began_ms: 0,
+            ended_ms: None,
+            ending: None,
+            replicas: text.split(',').map(replica).collect(),
+        }
+    }
+
+    fn check(now_ms: u64, text: &str, expect: &str) {
+        let (decision, _) = decide(now_ms, &record(text), &POLICY);
+        let names = |ids: Vec<ReplicaId>| {
+            ids.iter().map(ReplicaId::to_string).collect::<Vec<_>>().join(" ")
+        };
+        let shown = match decision {
+            Decision::Start(replicas) => format!("start {}", names(replicas)),
+            Decision::Restart(replica) => format!("restart {replica}"),
+            Decision::End(verdict) => format!("{} {}", verdict.state, verdict.exit_code),
+            Decision::Wait(moment) => format!("wait {moment:?}"),
+            decision => format!("{decision:?}"),
+        };
+        assert_eq!(shown, expect, "{text}");
+    }
+
+    #[test]
+    fn servers_come_first_and_trainers_when_all_serve() {
+        check(
+            0,
+            "master-0 pending, pserver-0 pending, trainer-0 pending",
+            "start master-0 pserver-0",
+        );
+        check(150, "pserver-0 starting, pserver-1 running, trainer-0 pending", "wait Some(1100)");
+        check(
+            150,
+            "pserver-0 running, trainer-0 pending, trainer-1 pending",
+            "start trainer-0 trainer-1",
+        );
+        check(0, "trainer-0 pending", "start trainer-0");
+        check(150, "pserver-0 running, trainer-0 running", "wait None");
+    }
+
+    #[test]
+    fn the_job_is_done_when_all_trainers_are() {
+        check(300, "pserver-0 running, trainer-0 succeeded 0, trainer-1 running", "wait None");
+        check(300, "pserver-0 running, trainer-0 succeeded 0", "succeeded 0");
+        // A server leaves by itself when the last trainer has said goodbye.
+        check(300, "pserver-0 succeeded 0, trainer-0 running", "wait None");
+        let leaving = Policy { servers_leave: true, ..POLICY };
+        let job = record("pserver-0 running, trainer-0 succeeded 0");
+        assert_eq!(decide(300, &job, &leaving).0, Decision::Wait(None));
+    }
+
+    #[test]
+    fn a_failure_is_repaired_as_often_as_allowed_and_then_ends_the_job() {
+        check(300, "pserver-0 running, trainer-0 failed 1", "restart trainer-0");
+        check(300, "pserver-0 failed 137, trainer-0 running", "restart pserver-0");
+        // The second time after a pause, the third time not at all.
+        check(300, "pserver-0 running, trainer-0 failed 1 @1", "wait Some(1200)");
+        check(1200, "pserver-0 running, trainer-0 failed 1 @1", "restart trainer-0");
+        check(9000, "pserver-0 running, trainer-0 failed 7 @2", "failed 7");
+        // What is not there will not be there the next time.
+        check(300, "trainer-0 failed 127", "failed 127");
+        check(300, "trainer-0 failed 126", "failed 126");
+        check(300, "trainer-0 lost", "failed 1");
+    }
+
+    #[test]
+    fn a_server_has_until_its_deadline_to_get_ready() {
+        check(1099, "pserver-0 starting, trainer-0 pending", "wait Some(1100)");
+        check(1100, "pserver-0 starting, trainer-0 pending", "failed 1");
+        let (_, reason) = decide(1100, &record("master-0 starting"), &POLICY);
+        insta::assert_snapshot!(reason, @"master-0 did not get ready within 1 s: the end of its log says how far the master came; give it more time with --ready_timeout");
+    }
+
+    #[test]
+    fn reasons_are_plain_words() {
+        let reason = |text| decide(9000, &record(text), &POLICY).1;
+        insta::assert_snapshot!(reason("trainer-1 failed 139 @2"), @"trainer-1 failed after 2 of 2 restarts (exit code 139, signal 11): crashed: invalid memory access (segmentation fault)");
+        insta::assert_snapshot!(reason("trainer-1 failed 42 @2"), @"trainer-1 failed after 2 of 2 restarts: exited with code 42: the end of its log says why");
+        insta::assert_snapshot!(reason("trainer-1 failed 137"), @"trainer-1 is started again (1 of 2): killed or out of memory: if nobody killed it, ask for more memory");
+    }
+
+    #[test]
+    fn what_was_asked_to_end_is_killed_after_a_grace() {
+        let verdict = Verdict {
+            state: JobState::Killed,
+            exit_code: 130,
+            reason: "interrupted".to_owned(),
+            culprit: None,
+        };
+        let check = |now_ms, text, is_forced, expect| {
+            let ending = Ending { verdict: verdict.clone(), since_ms: 100, is_forced };
+            let job = JobRecord { ending: Some(ending), ..record(text) };
+            assert_eq!(decide(now_ms, &job, &POLICY).0, expect, "{text}");
+        };
+        let running = "pserver-0 running, trainer-0 killed 143";
+        check(599, running, false, Decision::Wait(Some(600)));
+        check(600, running, false, Decision::Kill);
+        check(9000, running, true, Decision::Wait(None));
+        check(
+            100,
+            "pserver-0 succeeded, trainer-0 killed, trainer-1 pending",
+            false,
+            Decision::Finish,
+        );
+    }
+}

@@ -1,0 +1,345 @@
+//! Jobs on machines that are reached by ssh: the package is copied to each, a parameter server and
+//! a trainer run on each, and the results come back.
+//!
+//! A host needs nothing but an ssh server and `paddle`. The launcher keeps one connection to each,
+//! to a `paddle node` that makes directories ready and sends results; the job's processes are those
+//! of a `paddle supervise` behind a second one. Both end when the launcher's side closes, however
+//! that comes about, so nothing is left running.
+
+pub mod command;
+pub mod conf;
+pub mod host;
+pub mod message;
+pub mod node;
+pub mod package;
+pub mod plan;
+pub mod transfer;
+
+mod literal;
+mod session;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use contract::{Error, Kind, Result};
+use futures_util::future::{join_all, try_join_all};
+use sha2::{Digest, Sha256};
+
+use crate::supervisor;
+pub use node::LOG_DIR;
+
+use command::{Connection, Reach};
+use host::Host;
+use message::{Prepare, Probed, Reply, Request};
+use node::JOB_PREFIX;
+use package::{Manifest, hexadecimal};
+use session::{Session, wants_asking};
+
+/// Where a host keeps its copies of packages, below `ROOT_DIR`.
+pub(crate) const MIRRORS: &str = ".paddle_packages";
+/// How long a supervisor may take to answer, once its host has been reached.
+const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Hosts that have been reached, in the order of their ranks.
+pub struct Cluster {
+    reach: Reach,
+    sessions: Vec<Session>,
+    /// Holds the sockets by which connections are shared.
+    _controls: tempfile::TempDir,
+}
+
+impl Cluster {
+    /// Connects to all hosts at once. Where a person can be asked for passwords (`may_ask`), hosts
+    /// that want one follow, one after another.
+    ///
+    /// # Errors
+    /// Names the first host that cannot be reached, with the words of `ssh`.
+    pub async fn open(
+        reach: Reach,
+        hosts: &[Host],
+        release: &str,
+        may_ask: bool,
+    ) -> Result<Cluster> {
+        let controls = tempfile::Builder::new()
+            .prefix("paddle-")
+            .tempdir()
+            .map_err(|source| Error::io("cannot make a directory for connections", source))?;
+        let control = |index: usize| controls.path().join(index.to_string());
+        let first = hosts.iter().enumerate().map(|(index, host)| {
+            let (reach, control) = (&reach, control(index));
+            async move { Session::open(reach, host, &control, Connection::First, release).await }
+        });
+        let mut sessions = Vec::new();
+        for (index, session) in join_all(first).await.into_iter().enumerate() {
+            sessions.push(match session {
+                Err(error) if may_ask && wants_asking(&error) => {
+                    let (host, control) = (&hosts[index], control(index));
+                    Session::open(&reach, host, &control, Connection::Asking, release).await?
+                }
+                session => session?,
+            });
+        }
+        Ok(Cluster { reach, sessions, _controls: controls })
+    }
+
+    /// Asks every host what it is.
+    ///
+    /// # Errors
+    /// Names the host that has no such interface, or, if something will be copied, where `root_dir`
+    /// cannot be written to.
+    pub async fn probe(
+        &mut self,
+        nic: &str,
+        root_dir: &str,
+        will_copy: bool,
+    ) -> Result<Vec<Probed>> {
+        let (nic, root_dir) = (nic.to_owned(), root_dir.to_owned());
+        let request = Request::Probe { nic, root_dir, will_copy };
+        try_join_all(self.sessions.iter_mut().map(|session| async {
+            match session.ask(&request).await? {
+                Reply::Probed(probed) => Ok(probed),
+                _ => Err(session.senseless()),
+            }
+        }))
+        .await
+    }
+
+    /// How hosts reach each other: by the address of the interface that servers listen on, or else
+    /// as ssh reaches them, aliases resolved.
+    pub async fn addresses(&self, probed: &[Probed]) -> Result<Vec<String>> {
+        let address = |(session, probed): (&Session, &Probed)| {
+            let known = probed.address;
+            let host = session.host.clone();
+            async move {
+                match known {
+                    Some(address) => Ok(address.to_string()),
+                    None => resolve(&self.reach, &host).await,
+                }
+            }
+        };
+        try_join_all(self.sessions.iter().zip(probed).map(address)).await
+    }
+
+    /// Makes the job's directory ready on every host, and copies the package there if `source` is
+    /// one. The directories come back.
+    ///
+    /// # Errors
+    /// Names the host. What was copied elsewhere stays, and speeds the next attempt up.
+    pub async fn prepare(
+        &mut self,
+        request: impl Fn(u32) -> Prepare,
+        source: Option<&Source<'_>>,
+        sent: &(dyn Fn(u64) + Sync),
+    ) -> Result<Vec<String>> {
+        let reach = &self.reach;
+        try_join_all((0..).zip(&mut self.sessions).map(|(index, session)| {
+            let request = request(index);
+            async move { prepare_one(reach, session, request, source, sent).await }
+        }))
+        .await
+    }
+
+    /// Starts a supervisor on every host.
+    pub async fn supervise(&self, directories: &[String]) -> Result<Vec<supervisor::host::Host>> {
+        try_join_all(self.sessions.iter().zip(directories).map(|(session, directory)| {
+            let mut command = std::process::Command::new("ssh");
+            let words = [&self.reach.paddle, "supervise", "--namespace", "--directory", directory];
+            command
+                .args(command::ssh(
+                    &self.reach,
+                    &session.host,
+                    &session.control,
+                    Connection::Shared,
+                ))
+                .arg(command::remote(&words));
+            let name = session.host.to_string();
+            async move { supervisor::host::Host::open(&name, command, SUPERVISOR_PATIENCE).await }
+        }))
+        .await
+    }
+
+    /// Brings directories of the hosts' jobs here, `wanted` of each; what cannot be copied comes
+    /// back as words. Hosts that fail do not keep others from delivering.
+    pub async fn gather(&mut self, wanted: impl Fn(usize) -> Vec<Wanted>) -> Result<Vec<String>> {
+        let gathered = join_all(self.sessions.iter_mut().enumerate().map(|(index, session)| {
+            let wanted = wanted(index);
+            async move {
+                let mut passed_over = Vec::new();
+                for wanted in &wanted {
+                    passed_over.extend(gather_one(session, wanted).await?);
+                }
+                Ok(passed_over)
+            }
+        }));
+        let gathered: Result<Vec<_>> = gathered.await.into_iter().collect();
+        Ok(gathered?.concat())
+    }
+
+    /// Ends jobs that were left running, in one directory or in all of `root_dir`; for each host
+    /// the directories where one ran.
+    pub async fn kill(
+        &mut self,
+        root_dir: &str,
+        directory: Option<&str>,
+    ) -> Result<Vec<(Host, Vec<String>)>> {
+        let request = Request::Kill {
+            root_dir: root_dir.to_owned(),
+            directory: directory.map(str::to_owned),
+        };
+        try_join_all(self.sessions.iter_mut().map(|session| async {
+            match session.ask(&request).await? {
+                Reply::Killed { directories } => Ok((session.host.clone(), directories)),
+                _ => Err(session.senseless()),
+            }
+        }))
+        .await
+    }
+
+    /// Closes all connections.
+    pub async fn close(self) {
+        join_all(self.sessions.into_iter().map(Session::close)).await;
+    }
+}
+
+/// A directory to bring here.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Its path in the job's directory.
+    pub name: &'static str,
+    /// Where it goes.
+    pub to: PathBuf,
+    /// Whether what is there already, and not on the host, is removed.
+    pub replaces: bool,
+}
+
+/// A package to copy.
+#[derive(Debug)]
+pub struct Source<'a> {
+    /// Where it is here.
+    pub root: &'a Path,
+    /// What is in it.
+    pub manifest: &'a Manifest,
+    /// The hosts that can be brought up to date by rsync, which also saves parts of files.
+    pub by_rsync: Vec<bool>,
+}
+
+/// The place on a host for copies of one package: one per directory it comes from, so that two
+/// packages do not replace each other.
+pub fn mirror(root_dir: &str, origin: &str) -> String {
+    let mut name = hexadecimal(Sha256::new_with_prefix(origin));
+    name.truncate(16);
+    format!("{root_dir}/{MIRRORS}/{name}")
+}
+
+/// The name of a job's directory: when it was begun, in UTC.
+pub fn job_name(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Days since 1970 → date, by the calendar's cycle of 400 years, counted from March.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{JOB_PREFIX}{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}")
+}
+
+async fn gather_one(session: &mut Session, wanted: &Wanted) -> Result<Vec<String>> {
+    match session.ask(&Request::Gather { name: wanted.name.to_owned() }).await? {
+        Reply::Gathered { manifest: None, .. } => Ok(Vec::new()),
+        Reply::Gathered { manifest: Some(manifest), passed_over } => {
+            manifest.check()?;
+            transfer::shape(&wanted.to, &manifest)?;
+            if wanted.replaces {
+                transfer::prune(&wanted.to, &manifest)?;
+            }
+            session.receive(&wanted.to, &manifest).await?;
+            let host = &session.host;
+            Ok(passed_over.into_iter().map(|what| format!("{host}: {what}")).collect())
+        }
+        _ => Err(session.senseless()),
+    }
+}
+
+async fn prepare_one(
+    reach: &Reach,
+    session: &mut Session,
+    request: Prepare,
+    source: Option<&Source<'_>>,
+    sent: &(dyn Fn(u64) + Sync),
+) -> Result<String> {
+    if let (Some(source), Some(package)) = (source, &request.package)
+        && source.by_rsync.get(request.node as usize) == Some(&true)
+    {
+        let arguments =
+            command::rsync(reach, &session.host, &session.control, source.root, &package.mirror);
+        let mut command = tokio::process::Command::new("rsync");
+        command.args(arguments).kill_on_drop(true).stdin(std::process::Stdio::null());
+        // Whatever it did, the host checks every file and asks for what is missing.
+        match command.output().await {
+            Ok(output) if output.status.success() => {}
+            Ok(output) => tracing::warn!(
+                host = session.host.to_string(),
+                said = String::from_utf8_lossy(&output.stderr).trim(),
+                "rsync failed; copying without it"
+            ),
+            Err(error) => tracing::warn!(error = error.to_string(), "cannot run rsync"),
+        }
+    }
+    let mut reply = session.ask(&Request::Prepare(request)).await?;
+    if let (Reply::Needed { paths }, Some(source)) = (&reply, source) {
+        // What the host has already is as good as sent.
+        let all = source.manifest.files_missing_in(&Manifest::default());
+        sent(source.manifest.bytes_of(&all) - source.manifest.bytes_of(paths));
+        session.send(source.root, source.manifest, paths, sent).await?;
+        reply = session.answer().await?;
+    }
+    match reply {
+        Reply::Prepared { directory } => Ok(directory),
+        _ => Err(session.senseless()),
+    }
+}
+
+/// The address that ssh would connect to. A name that only ssh can resolve, behind a jump host, is
+/// left for the hosts to resolve.
+async fn resolve(reach: &Reach, host: &Host) -> Result<String> {
+    let output = tokio::process::Command::new("ssh")
+        .args(command::describe(reach, host))
+        .output()
+        .await
+        .map_err(|source| Error::io("cannot run ssh: is it installed?", source))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let name = text.lines().find_map(|line| line.strip_prefix("hostname "));
+    let name = name.unwrap_or(host.name()).trim().to_owned();
+    let Ok(found) = tokio::net::lookup_host((name.as_str(), 0)).await else { return Ok(name) };
+    let mut found: Vec<SocketAddr> = found.collect();
+    // Servers listen on IPv4 unless they are told otherwise.
+    found.sort_by_key(SocketAddr::is_ipv6);
+    let first = found.first().map(|address| address.ip().to_string());
+    first
+        .ok_or_else(|| Error::new(Kind::Unavailable, "this host has no address").with("host", host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn job_directories_are_named_after_their_moment() {
+        assert_eq!(job_name(0), "JOB19700101000000");
+        assert_eq!(job_name(951_782_399), "JOB20000228235959");
+        assert_eq!(job_name(951_782_400), "JOB20000229000000");
+        assert_eq!(job_name(1_794_801_600), "JOB20261116040000");
+    }
+
+    #[test]
+    fn packages_of_different_places_have_mirrors_of_their_own() {
+        insta::assert_snapshot!(mirror("/home/paddle", "a"), @"/home/paddle/.paddle_packages/ca978112ca1bbdca");
+        assert_ne!(mirror("/r", "a"), mirror("/r", "b"));
+    }
+}

@@ -1,0 +1,180 @@
+//! The inner process of a supervisor: does what the messages on its standard input say, until they
+//! end.
+
+use super::child::{self, NotStarted};
+use super::leftover;
+use super::message::{self, Command, Event, Signal, Start};
+use super::namespace::Outside;
+use crate::replica::ReplicaId;
+use contract::{Error, Result};
+use rustix::process::{
+    Pid, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper,
+    set_parent_process_death_signal, wait,
+};
+use std::collections::HashMap;
+use std::io::{BufRead, BufWriter, Read, Write};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
+
+/// Output waits in its pipes while the launcher does not take it.
+const EVENTS_MAX: usize = 64;
+/// One to keep outputs while another waits for a slow disk.
+const THREADS: usize = 2;
+
+/// Runs until the input ends, the launcher says so, or SIGTERM comes; then kills what is left. In a
+/// namespace the rest dies with this process, which must exit at once.
+///
+/// # Errors
+/// The system refuses what a keeper needs. Failures of replicas are reported, not returned.
+pub fn run(is_in_namespace: bool) -> Result<()> {
+    // Before there are threads, which would stay outside.
+    let outside = is_in_namespace.then(Outside::leave).flatten();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()
+        .map_err(refused)?;
+    runtime.block_on(keep(is_in_namespace, outside))
+}
+
+async fn keep(is_in_namespace: bool, outside: Option<Outside>) -> Result<()> {
+    let death = match is_in_namespace {
+        true => rustix::process::Signal::KILL,
+        // There the guard's death has to be survived for a moment, to kill the others.
+        false => rustix::process::Signal::TERM,
+    };
+    let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
+    set_parent_process_death_signal(Some(death)).map_err(|errno| refused(errno.into()))?;
+    set_child_subreaper(Some(getpid())).map_err(|errno| refused(errno.into()))?;
+    let mut ends = signal(SignalKind::child()).map_err(refused)?;
+    let (events, outgoing) = mpsc::channel(EVENTS_MAX);
+    let (incoming, mut commands) = mpsc::channel(1);
+    std::thread::spawn(|| write_events(outgoing));
+    std::thread::spawn(move || read_commands(&incoming));
+    let mut keeper = Keeper { replicas: HashMap::new(), outside, events };
+    let _ = keeper.events.send(Event::Opened { version: message::VERSION }).await;
+    loop {
+        tokio::select! {
+            command = commands.recv() => match command {
+                Some(Command::Start(start)) => keeper.start(&start).await,
+                Some(Command::Signal { replicas, signal }) => keeper.signal(&replicas, signal),
+                Some(Command::Close) | None => break,
+            },
+            _ = ends.recv() => keeper.reap(),
+            () = keeper.events.closed() => break,
+            _ = terminate.recv() => break,
+        }
+    }
+    if !is_in_namespace {
+        leftover::end().await;
+    }
+    Ok(())
+}
+
+fn refused(source: std::io::Error) -> Error {
+    Error::io("cannot keep a job's processes", source)
+}
+
+struct Keeper {
+    /// Replicas that run, by the process that is theirs.
+    replicas: HashMap<Pid, Running>,
+    outside: Option<Outside>,
+    events: mpsc::Sender<Event>,
+}
+
+struct Running {
+    replica: ReplicaId,
+    ended: oneshot::Sender<i32>,
+}
+
+impl Keeper {
+    async fn start(&mut self, start: &Start) {
+        let replica = start.replica;
+        let (child, output) = match child::spawn(start) {
+            Ok(started) => started,
+            Err(NotStarted { code, message }) => {
+                let exited = Event::Exited { replica, code, message: Some(message) };
+                let _ = self.events.send(exited).await;
+                return;
+            }
+        };
+        let (sender, ended) = oneshot::channel();
+        let pid = match &self.outside {
+            Some(outside) => outside.pid(child.id()),
+            None => Some(child.id()),
+        };
+        let process = child.id().try_into().ok().and_then(Pid::from_raw);
+        if let Some(process) = process {
+            self.replicas.insert(process, Running { replica, ended: sender });
+        }
+        let _ = self.events.send(Event::Started { replica, pid }).await;
+        tokio::spawn(output.keep(ended, self.events.clone()));
+    }
+
+    fn signal(&self, replicas: &[ReplicaId], signal: Signal) {
+        let signal = match signal {
+            Signal::Terminate => rustix::process::Signal::TERM,
+            Signal::Kill => rustix::process::Signal::KILL,
+        };
+        for (pid, running) in &self.replicas {
+            if replicas.contains(&running.replica) {
+                // It may have ended a moment ago.
+                let _ = kill_process_group(*pid, signal);
+            }
+        }
+    }
+
+    /// Takes note of every process that has ended, replicas and strangers: a subreaper gets both.
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            let Some(Running { ended, .. }) = self.replicas.remove(&pid) else { continue };
+            // Its helpers end with it; those that have left its group end with the job.
+            let _ = kill_process_group(pid, rustix::process::Signal::KILL);
+            let _ = ended.send(code(status));
+        }
+    }
+}
+
+fn code(status: WaitStatus) -> i32 {
+    let signal = status.terminating_signal().map(contract::exit::from_signal);
+    status.exit_status().or(signal).unwrap_or(1)
+}
+
+/// On a thread of its own: a launcher that does not read must not keep us from hearing it.
+fn write_events(mut events: mpsc::Receiver<Event>) {
+    let mut output = BufWriter::new(std::io::stdout().lock());
+    while let Some(event) = events.blocking_recv() {
+        let Ok(line) = message::encode(&event) else { continue };
+        let written = output.write_all(line.as_bytes());
+        // Flushed when there is a pause, so that large outputs go in large pieces.
+        let flushed = if events.is_empty() { output.flush() } else { Ok(()) };
+        if written.and(flushed).is_err() {
+            // Nobody reads any more: the keeper notices that this channel is closed.
+            return;
+        }
+    }
+}
+
+fn read_commands(commands: &mpsc::Sender<Command>) {
+    let mut input = std::io::stdin().lock();
+    loop {
+        let mut line = String::new();
+        let mut limited = (&mut input).take(message::LINE_BYTES_MAX as u64);
+        match limited.read_line(&mut line) {
+            Ok(_) if line.ends_with('\n') => {}
+            // The end of the input, or half a command of a launcher that died.
+            _ => return,
+        }
+        match message::decode(&line) {
+            Ok(command) => {
+                if commands.blocking_send(command).is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                tracing::error!(error = error.to_string(), "ending: the launcher makes no sense");
+                return;
+            }
+        }
+    }
+}

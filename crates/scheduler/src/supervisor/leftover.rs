@@ -1,0 +1,79 @@
+//! Finding and killing every descendant of this process, wherever it has gone.
+//!
+//! This process must be a subreaper: then a descendant that loses its parent becomes our child,
+//! and every process of the job is reached from here by its chain of parents, whatever group or
+//! session it is in.
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Between two looks. Processes that were killed need a moment, and may have forked before.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Kills all descendants and returns when there are none.
+pub(super) async fn end() {
+    loop {
+        for pid in descendants() {
+            // It may have ended by itself.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+        if matches!(wait(WaitOptions::NOHANG), Err(rustix::io::Errno::CHILD)) {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn descendants() -> Vec<Pid> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for (pid, parent) in processes() {
+        children.entry(parent).or_default().push(pid);
+    }
+    let mut found = Vec::new();
+    let mut parents = vec![rustix::process::getpid().as_raw_nonzero().get()];
+    while let Some(parent) = parents.pop() {
+        for child in children.remove(&parent).unwrap_or_default() {
+            parents.push(child);
+            found.extend(Pid::from_raw(child));
+        }
+    }
+    found
+}
+
+/// Every process that can be seen, with its parent.
+fn processes() -> Vec<(i32, i32)> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let process = |entry: std::fs::DirEntry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        Some((pid, parent(&stat)?))
+    };
+    entries.flatten().filter_map(process).collect()
+}
+
+/// The parent in a line of `/proc/<pid>/stat`, where the program's name may hold anything.
+fn parent(stat: &str) -> Option<i32> {
+    let (_, facts) = stat.rsplit_once(')')?;
+    facts.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parent_is_found_whatever_the_program_is_called() {
+        assert_eq!(parent("12 (sh) S 7 12 12 0"), Some(7));
+        assert_eq!(parent("12 (a) S 1 (b) R 9 12"), Some(9));
+        assert_eq!(parent("12 (sh"), None);
+    }
+
+    #[test]
+    fn this_process_is_among_those_seen() {
+        let ours = i32::try_from(std::process::id()).unwrap();
+        let parent = std::os::unix::process::parent_id();
+        assert!(processes().contains(&(ours, parent.try_into().unwrap())));
+    }
+}
