@@ -14,6 +14,7 @@ import sys
 import time
 
 import images
+import sequences
 
 ROUNDS = 7
 BATCH = 512
@@ -35,6 +36,7 @@ MODELS = {
     "mlp": Model("MLP 429-400-400-400-1, batch 512, Momentum 0.9", 20),
     "wide": Model(f"fc over {ENTRIES} of {WIDE} sparse binary inputs, 16 wide, batch 512, SGD", 60),
     **images.MODELS,
+    **sequences.MODELS,
 }
 
 
@@ -59,6 +61,8 @@ def ours(name, threads):
     paddle.init(trainer_count=threads, show_progress=False)
     if name in images.MODELS:
         return images.ours(name)
+    if name in sequences.MODELS:
+        return sequences.ours(name)
     layer, act = paddle.layer, paddle.activation
     label = layer.data(name="label", type=paddle.data_type.dense_vector(1))
     if name == "mlp":
@@ -92,6 +96,8 @@ def torchs(name, threads):
     torch.set_num_threads(threads)
     if name in images.MODELS:
         return images.torchs(name)
+    if name in sequences.MODELS:
+        return sequences.torchs(name)
     torch.manual_seed(1)
     if name == "mlp":
         values, labels = mlp_data(numpy)

@@ -308,8 +308,69 @@ def dropout_after_softmax():
 
 
 @case
+def recurrent_layer_over_rows():
+    paddle.layer.lstmemory(input=dense("x", 4))  # wrong
+
+
+@case
+def recurrent_layer_over_an_input_that_does_not_divide():
+    x = sequence("x", 6)
+    paddle.layer.lstmemory(input=x)  # wrong
+
+
+@case
+def recurrent_layer_of_another_size_than_its_input_says():
+    x = sequence("x", 6)
+    paddle.layer.grumemory(input=x, size=3)  # wrong
+
+
+@case
+def recurrent_layer_with_an_activation_it_cannot_have():
+    x = sequence("x", 6)
+    paddle.layer.recurrent(input=x, act=paddle.activation.Softmax())  # wrong
+
+
+@case
+def chain_whose_label_has_other_tags():
+    x = sequence("x", 6)
+    label = paddle.layer.data(name="y", type=paddle.data_type.integer_value_sequence(5))
+    paddle.layer.crf(input=x, label=label)  # wrong
+
+
+@case
+def alignment_whose_blank_is_no_class():
+    x = sequence("x", 6)
+    label = paddle.layer.data(name="y", type=paddle.data_type.integer_value_sequence(5))
+    paddle.layer.warp_ctc(input=x, label=label, blank=6)  # wrong
+
+
+@case
+def noise_of_another_number_of_classes():
+    label = ids("y", 5)
+    paddle.layer.nce(input=dense("x", 2), label=label, neg_distribution=[0.5, 0.5])  # wrong
+
+
+@case
+def context_of_a_row():
+    x = dense("x", 6)
+    paddle.layer.mixed(input=paddle.layer.context_projection(x, context_len=3))  # wrong
+
+
+@case
+def chunks_by_an_unknown_scheme():
+    tags = paddle.layer.data(name="y", type=paddle.data_type.integer_value_sequence(5))
+    paddle.evaluator.chunk(tags, tags, chunk_scheme="BIO", num_chunk_types=2)  # wrong
+
+
+@case
+def chunks_of_more_types_than_there_are_tags():
+    tags = paddle.layer.data(name="y", type=paddle.data_type.integer_value_sequence(5))
+    paddle.evaluator.chunk(tags, tags, chunk_scheme="IOB", num_chunk_types=3)  # wrong
+
+
+@case
 def layer_that_is_not_there_yet():
-    paddle.layer.lstmemory(input=sequence("x", 4))  # wrong
+    paddle.layer.beam_search(input=sequence("x", 4))  # wrong
 
 
 @case
@@ -329,12 +390,12 @@ def misspelt_activation():
 
 @case
 def network_that_is_not_there_yet():
-    paddle.networks.simple_lstm(input=sequence("x", 4), size=8)  # wrong
+    paddle.networks.simple_attention(input=sequence("x", 4))  # wrong
 
 
 @case
 def evaluator_that_is_not_there_yet():
-    paddle.evaluator.chunk(input=ids("x", 4), label=ids("y", 4))  # wrong
+    paddle.evaluator.pnpair(input=ids("x", 4), label=ids("y", 4))  # wrong
 
 
 @case

@@ -16,7 +16,10 @@ pub mod pool;
 pub mod shape;
 pub mod topology;
 
+mod alignment;
 mod argument;
+mod chain;
+mod chance;
 mod device;
 mod dropout;
 mod fused;
@@ -25,8 +28,10 @@ mod image;
 mod keys;
 mod measured;
 mod product;
+mod recurrence;
 mod row_sums;
 mod sequence;
+mod vector;
 
 pub use keys::Prepared;
 pub use network::{Culprit, Network, NetworkConfig, Seen, Trained};

@@ -3,6 +3,7 @@
 use crate::activation::Activation;
 use crate::argument::{Argument, numbers, tensor};
 use crate::batch::{Batch, Output};
+use crate::chance::Chance;
 use crate::evaluator::{self, Counted, Tally};
 use crate::keys::{Part, Prepared};
 use crate::layer::Run;
@@ -395,6 +396,7 @@ impl Network {
                     shapes: &shapes,
                     is_training: mode != Mode::Test,
                     measured: RefCell::default(),
+                    chance: self.chance(place, mode),
                 };
                 let argument = self
                     .run_layer(place, &run, &inputs, mode)
@@ -434,22 +436,30 @@ impl Network {
         }
         if layer.drop_rate > 0.0 {
             let dropped = match mode {
-                Mode::Train { step, part } => {
-                    let chance = dropout::Chance { seed: self.config.seed, step, part, place };
-                    dropout::drop_out(output.dense()?, layer.drop_rate, chance)
+                Mode::Train { .. } => {
+                    dropout::drop_out(output.dense()?, layer.drop_rate, run.chance)
                 }
                 Mode::Test => output.dense()?.mul_scalar(1.0 - layer.drop_rate),
             };
             output.set_dense(dropped);
-            output.logits = None;
+            output.origin = None;
         }
         if let Some(clip) = layer.error_clip {
             let clipped = gradient_clip::clip_gradient(output.dense()?, clip);
             output.set_dense(clipped);
             // A cost computed from them would lead the gradient past the clip.
-            output.logits = None;
+            output.origin = None;
         }
         Ok(output)
+    }
+
+    /// What decides what a layer leaves to chance; in a test it is always the same.
+    fn chance(&self, place: usize, mode: Mode) -> Chance {
+        let (step, part) = match mode {
+            Mode::Train { step, part } => (step, part),
+            Mode::Test => (0, 0),
+        };
+        Chance { seed: self.config.seed, step, part, place }
     }
 
     /// The output of a layer that makes a row of each row, if there are none. Not all of Burn's

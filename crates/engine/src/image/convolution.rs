@@ -36,7 +36,7 @@ impl Convolution {
     /// narrow picture, `bias` a number for each channel of the output.
     pub(crate) fn apply(self, x: Tensor<2>, weight: Tensor<2>, bias: Tensor<2>) -> Tensor<2> {
         match fused::is_supported(&x.device()) {
-            true => fused::apply_three(Arc::new(self), [x, weight, bias]),
+            true => fused::apply(Arc::new(self), vec![x, weight, bias]),
             false => self.composed(x, weight, bias),
         }
     }

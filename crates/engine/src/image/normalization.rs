@@ -32,7 +32,7 @@ impl Normalization {
         }
         let applied = Arc::new(Applied { how: self, found: OnceLock::new() });
         let operation: Arc<dyn Fused> = Arc::<Applied>::clone(&applied);
-        let output = fused::apply_three(operation, inputs);
+        let output = fused::apply(operation, inputs.into());
         let nothing = Statistics { mean: Vec::new(), variance: Vec::new() };
         (output, applied.found.get().cloned().unwrap_or(nothing))
     }

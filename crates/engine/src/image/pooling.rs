@@ -33,7 +33,7 @@ impl Pool {
 
     pub(crate) fn apply(self, x: Tensor<2>) -> Tensor<2> {
         match fused::is_supported(&x.device()) {
-            true => fused::apply_one(Arc::new(Applied { pool: self, best: OnceLock::new() }), x),
+            true => fused::apply(Arc::new(Applied { pool: self, best: OnceLock::new() }), vec![x]),
             false => self.composed(x),
         }
     }

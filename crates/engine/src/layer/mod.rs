@@ -9,8 +9,10 @@ mod batch_norm;
 mod concat;
 mod cos_sim;
 mod cost;
+mod crf_decoding;
 mod data;
 mod dot_prod;
+mod expand;
 mod factorization_machine;
 mod fc;
 mod img_cmrnorm;
@@ -21,16 +23,22 @@ mod max_id;
 mod maxout;
 mod mixed;
 mod pooling;
+mod recurrent;
+mod repeat;
 mod scaling;
+mod sequence_concat;
 mod sequence_end;
+mod sequence_reshape;
+mod sequence_slice;
 mod slope_intercept;
 mod spp;
 mod trans;
 
 use crate::argument::{Argument, Value};
 use crate::batch::NO_ID;
+use crate::chance::Chance;
 use crate::row_sums::RowLists;
-use crate::shape::Shape;
+use crate::shape::{Level, Shape};
 use crate::topology::{self, at};
 use burn::tensor::Tensor;
 use contract::{Error, Kind, Result};
@@ -50,26 +58,39 @@ const TABLE: &[(&str, Build)] = &[
     ("batch_norm", batch_norm::build),
     ("concat", concat::build),
     ("cos_sim", cos_sim::build),
+    ("crf", cost::crf::build),
+    ("crf_decoding", crf_decoding::build),
     ("cross_entropy", cost::cross_entropy::build),
     ("cross_entropy_with_selfnorm", cost::cross_entropy_with_selfnorm::build),
+    ("ctc", cost::ctc::build),
     ("data", data::build),
     ("dot_prod", dot_prod::build),
+    ("expand", expand::build),
     ("factorization_machine", factorization_machine::build),
     ("fc", fc::build),
+    ("grumemory", recurrent::build_gru),
+    ("hsigmoid", cost::hsigmoid::build),
     ("huber_classification", cost::huber_classification::build),
     ("huber_regression", cost::huber_regression::build),
     ("img_cmrnorm", img_cmrnorm::build),
     ("img_conv", img_conv::build),
     ("img_pool", img_pool::build),
     ("interpolation", interpolation::build),
+    ("lstmemory", recurrent::build_lstm),
     ("max_id", max_id::build),
     ("maxout", maxout::build),
     ("mixed", mixed::build),
     ("multi_binary_label_cross_entropy", cost::multi_binary_label_cross_entropy::build),
+    ("nce", cost::nce::build),
     ("pooling", pooling::build),
     ("rank", cost::rank::build),
+    ("recurrent", recurrent::build_simple),
+    ("repeat", repeat::build),
     ("scaling", scaling::build),
+    ("sequence_concat", sequence_concat::build),
     ("sequence_end", sequence_end::build),
+    ("sequence_reshape", sequence_reshape::build),
+    ("sequence_slice", sequence_slice::build),
     ("slope_intercept", slope_intercept::build),
     ("smooth_l1", cost::smooth_l1::build),
     ("spp", spp::build),
@@ -191,6 +212,8 @@ pub(crate) struct Run<'a> {
     pub(crate) parameters: &'a [Tensor<2>],
     /// For sparse parameters, by slot: where the ids of their input are in the parameter's rows.
     pub(crate) lookups: &'a [Option<&'a [u32]>],
+    /// What decides what is left to chance.
+    pub(crate) chance: Chance,
     /// What is known of its inputs.
     pub(crate) shapes: &'a [Shape],
     pub(crate) is_training: bool,
@@ -320,6 +343,16 @@ pub(crate) fn expect_dense(what: &str, shape: &Shape) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!("{what} must be dense but is {shape}")))
+}
+
+/// Checks that a sample of an input is a sequence of rows.
+pub(crate) fn expect_sequence(input: &Shape) -> Result<()> {
+    match input.level {
+        Level::Sequence => Ok(()),
+        Level::Single | Level::Nested => {
+            Err(Error::invalid(format!("needs a sequence but its input is {input}")))
+        }
+    }
 }
 
 /// Checks that two inputs are equally wide.

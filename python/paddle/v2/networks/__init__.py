@@ -1,4 +1,4 @@
-"""Ready-made networks of several layers. Those over sequences are to come."""
+"""Ready-made networks of several layers."""
 
 from typing import Any
 
@@ -10,19 +10,34 @@ from paddle.v2.networks.image import (
     small_vgg,
     vgg_16_network,
 )
+from paddle.v2.networks.sequence import (
+    bidirectional_gru,
+    bidirectional_lstm,
+    sequence_conv_pool,
+    simple_gru,
+    simple_gru2,
+    simple_lstm,
+    text_conv_pool,
+)
 
 __all__ = [
+    "bidirectional_gru",
+    "bidirectional_lstm",
     "img_conv_bn_pool",
     "img_conv_group",
+    "sequence_conv_pool",
+    "simple_gru",
+    "simple_gru2",
     "simple_img_conv_pool",
+    "simple_lstm",
     "small_vgg",
+    "text_conv_pool",
     "vgg_16_network",
 ]
 
 NOT_YET = """
-    bidirectional_gru bidirectional_lstm dot_product_attention gru_group gru_unit
-    img_separable_conv inputs lstmemory_group lstmemory_unit multi_head_attention outputs
-    sequence_conv_pool simple_attention simple_gru simple_gru2 simple_lstm text_conv_pool
+    dot_product_attention gru_group gru_unit img_separable_conv inputs lstmemory_group
+    lstmemory_unit multi_head_attention outputs simple_attention
 """.split()
 
 

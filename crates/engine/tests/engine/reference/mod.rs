@@ -1,6 +1,9 @@
 //! What layers compute, written down once more: plainly, row by row, in double precision.
 
 mod picture;
+mod recurrent;
+mod sequence;
+mod tagging;
 
 use engine::activation::Activation;
 use engine::batch::{Output, Rows};
@@ -109,6 +112,10 @@ impl Given<'_> {
         self.layer.attributes[name].as_str().unwrap()
     }
 
+    fn flag(&self, name: &str) -> bool {
+        self.layer.attributes.get(name).is_some_and(|value| value == true)
+    }
+
     fn row(&self, input: usize, row: usize) -> &[f64] {
         &self.inputs[input].rows[row]
     }
@@ -137,6 +144,14 @@ impl Given<'_> {
         }
         match self.layer.kind.as_str() {
             "pooling" | "sequence_end" => self.of_sequences(),
+            "crf" => self.crf(),
+            "crf_decoding" => self.crf_decoding(),
+            "ctc" => self.ctc(),
+            "expand" => self.expand(),
+            "lstmemory" | "grumemory" | "recurrent" => self.recurrent(),
+            "sequence_concat" => self.sequence_concat(),
+            "sequence_reshape" => self.sequence_reshape(),
+            "sequence_slice" => self.sequence_slice(),
             "trans" => {
                 let rows = &self.inputs[0].rows;
                 (0..rows.len()).map(|i| rows.iter().map(|row| row[i]).collect()).collect()
@@ -196,12 +211,21 @@ impl Given<'_> {
                 }
                 sum
             }
+            "hsigmoid" => vec![self.hsigmoid(row)],
             "interpolation" => {
                 let w = self.number(2, row);
                 zip(x(0), x(1), |a, b| w * a + (1.0 - w) * b)
             }
             "max_id" => vec![best(x(0)) as f64],
             "mixed" => self.mixed(row),
+            "nce" => vec![self.nce(row)],
+            "repeat" => {
+                let times = self.attribute("times", 0.0) as usize;
+                match self.flag("is_by_column") {
+                    true => x(0).iter().flat_map(|x| vec![*x; times]).collect(),
+                    false => x(0).repeat(times),
+                }
+            }
             "scaling" => x(0).iter().map(|number| number * self.number(1, row)).collect(),
             "slope_intercept" => {
                 let (slope, intercept) =
@@ -235,7 +259,12 @@ impl Given<'_> {
             let number = |name: &str| projection.get(name).and_then(serde_json::Value::as_f64);
             let weight = self.parameters.get(slot);
             let name = projection["name"].as_str().unwrap();
+            let is_learnt = projection.get("is_padding_learnt").is_some_and(|value| value == true);
             let term = match name {
+                "context" => {
+                    let window = ["start", "length"].map(|name| number(name).unwrap() as isize);
+                    self.context(input, row, window, weight.filter(|_| is_learnt))
+                }
                 "dotmul" => zip(self.row(input, row), &weight.unwrap()[0], |x, w| x * w),
                 "dotmul_operator" => {
                     let scale = number("scale").unwrap();
@@ -258,7 +287,8 @@ impl Given<'_> {
             };
             add(&mut sum, &term);
             input += if name == "dotmul_operator" { 2 } else { 1 };
-            slot += usize::from(!matches!(name, "dotmul_operator" | "identity"));
+            let has_slot = !matches!(name, "context" | "dotmul_operator" | "identity");
+            slot += usize::from(has_slot || is_learnt);
         }
         sum
     }

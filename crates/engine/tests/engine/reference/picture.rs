@@ -43,10 +43,6 @@ impl Given<'_> {
         })
     }
 
-    fn flag(&self, name: &str) -> bool {
-        self.layer.attributes[name].as_bool().unwrap()
-    }
-
     fn pair(&self, name: &str) -> [usize; 2] {
         let pair = self.layer.attributes[name].as_array().unwrap();
         [0, 1].map(|side| pair[side].as_u64().unwrap() as usize)
