@@ -1,6 +1,7 @@
-"""Training steps of two models, ours against PyTorch's, in turns on the same CPU.
+"""Training steps of several models, ours against PyTorch's, in turns on the same CPU.
 
-    train.py TORCH_PYTHON    prints the tables; TORCH_PYTHON is an interpreter that has torch
+    train.py TORCH_PYTHON [NAME…]    prints the tables, of these models or of all; TORCH_PYTHON is
+                                     an interpreter that has torch
 
 Each contender is a process of its own (`train.py --run NAME THREADS`), so that thread pools do not
 meet; it answers each line on its stdin with the seconds that a round of steps took.
@@ -12,6 +13,9 @@ import subprocess
 import sys
 import time
 
+import images
+import sequences
+
 ROUNDS = 7
 BATCH = 512
 WIDE = 1_000_000
@@ -21,6 +25,8 @@ ENTRIES = 39
 class Model:
     """What is trained: how it is called, and steps in a round."""
 
+    batch = BATCH
+
     def __init__(self, title, steps):
         self.title = title
         self.steps = steps
@@ -29,6 +35,8 @@ class Model:
 MODELS = {
     "mlp": Model("MLP 429-400-400-400-1, batch 512, Momentum 0.9", 20),
     "wide": Model(f"fc over {ENTRIES} of {WIDE} sparse binary inputs, 16 wide, batch 512, SGD", 60),
+    **images.MODELS,
+    **sequences.MODELS,
 }
 
 
@@ -51,6 +59,10 @@ def ours(name, threads):
     import paddle.v2 as paddle
 
     paddle.init(trainer_count=threads, show_progress=False)
+    if name in images.MODELS:
+        return images.ours(name)
+    if name in sequences.MODELS:
+        return sequences.ours(name)
     layer, act = paddle.layer, paddle.activation
     label = layer.data(name="label", type=paddle.data_type.dense_vector(1))
     if name == "mlp":
@@ -82,6 +94,10 @@ def torchs(name, threads):
     import torch
 
     torch.set_num_threads(threads)
+    if name in images.MODELS:
+        return images.torchs(name)
+    if name in sequences.MODELS:
+        return sequences.torchs(name)
     torch.manual_seed(1)
     if name == "mlp":
         values, labels = mlp_data(numpy)
@@ -144,17 +160,18 @@ class Contender:
         self.process.wait()
 
 
-def compare(torch_python):
+def compare(torch_python, names):
     print("| model | threads | ours, samples/s | PyTorch, samples/s | ratio | spread |")
     print("|---|--:|--:|--:|--:|--:|")
-    for name, model in MODELS.items():
+    for name in names:
+        model = MODELS[name]
         for threads in (1, 2):
             own = Contender(sys.executable, "ours", name, threads)
             peer = Contender(torch_python, "torch", name, threads)
             rounds = [(own.round(), peer.round()) for _ in range(ROUNDS)]
             own.close()
             peer.close()
-            samples = BATCH * model.steps
+            samples = model.batch * model.steps
             ours, theirs = (statistics.median(times) for times in zip(*rounds, strict=True))
             ratios = [peer / own for own, peer in rounds]
             print(
@@ -189,5 +206,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "--run":
         serve(sys.argv[2], sys.argv[3], int(sys.argv[4]))
     else:
-        compare(sys.argv[1])
+        compare(sys.argv[1], sys.argv[2:] or MODELS)
         overhead()

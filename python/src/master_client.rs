@@ -23,6 +23,7 @@ impl MasterClient {
     #[new]
     #[pyo3(signature = (endpoint, *, name="", token=None, tls_ca=None, tls_name="master",
                         timeout_seconds=600.0))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python class")]
     fn new(
         py: Python<'_>,
         endpoint: &str,
@@ -109,6 +110,12 @@ pub(crate) struct MasterTask {
 
 #[pymethods]
 impl MasterTask {
+    /// The pass it belongs to, from 0.
+    #[getter]
+    fn pass_number(&self) -> u64 {
+        self.task.pass
+    }
+
     /// Its records, from the first.
     fn records(&self, py: Python<'_>) -> PyResult<TaskRecords> {
         let pieces = self.task.pieces.clone();

@@ -17,6 +17,7 @@ IDS = [2, 0, 4, 2]
 LISTS = [[0, 3], [], [4], [1, 2, 3]]
 WEIGHTED = [[(0, 0.5), (3, -2.0)], [], [(4, 1.5)], [(1, 1.0), (2, 2.0), (3, 3.0)]]
 SEQUENCES = [DRAW.normal(size=(length, 3)) for length in (3, 1, 0, 2)]
+PICTURES = DRAW.normal(size=(4, 2, 3, 5))
 ONES = numpy.zeros((4, 5))
 NUMBERS = numpy.zeros((4, 5))
 for row, (plain, weighted) in enumerate(zip(LISTS, WEIGHTED, strict=True)):
@@ -31,12 +32,14 @@ TYPES = {
     "ids": (paddle.data_type.integer_value(5), IDS),
     "lists": (paddle.data_type.sparse_binary_vector(5), LISTS),
     "weighted": (paddle.data_type.sparse_float_vector(5), WEIGHTED),
+    "pictures": (paddle.data_type.dense_vector(30), PICTURES.reshape(4, 30)),
     "sequences": (paddle.data_type.dense_vector_sequence(3), SEQUENCES),
 }
 
 
 def data(name):
-    return paddle.layer.data(name=name, type=TYPES[name][0])
+    sides = {"height": 3, "width": 5} if name == "pictures" else {}
+    return paddle.layer.data(name=name, type=TYPES[name][0], **sides)
 
 
 def compute(build):
@@ -73,6 +76,37 @@ def per_sequence(function):
 
 def cosine(a, b):
     return (a * b).sum(1) / numpy.sqrt((a * a).sum(1) * (b * b).sum(1))
+
+
+def windows(pictures, size, stride, padding=(0, 0), beyond=0.0):
+    """What windows see: samples, channels, places down, across, pixels down, across."""
+    sides = [(0, 0), (0, 0), *((side, side) for side in padding)]
+    padded = numpy.pad(pictures, sides, constant_values=beyond)
+    seen = numpy.lib.stride_tricks.sliding_window_view(padded, size, axis=(2, 3))
+    return seen[:, :, :: stride[0], :: stride[1]]
+
+
+def convolve(weight, bias):
+    """Two filters of 2 down and 3 across, 1 pixel of padding down, 2 pixels a step across."""
+    seen = windows(PICTURES, (2, 3), (1, 2), (1, 0))
+    found = numpy.einsum("ncyxij,fcij->nfyx", seen, weight.reshape(2, 2, 2, 3))
+    return (found + bias.reshape(1, 2, 1, 1)).reshape(4, -1)
+
+
+def convolution(**arguments):
+    arguments = {"act": paddle.activation.Linear(), "num_filters": 2} | arguments
+    return paddle.layer.img_conv(input=data("pictures"), **arguments)
+
+
+def spread(weight, bias):
+    """A transposed convolution of 2 x 2, two pixels a step: every pixel becomes a square."""
+    found = numpy.einsum("ncyx,cfij->nfyixj", PICTURES, weight.reshape(2, 3, 2, 2))
+    return (found.reshape(4, 3, 6, 10) + bias.reshape(1, 3, 1, 1)).reshape(4, -1)
+
+
+def normalized_maps():
+    """Three channels around each, of which there are two here: all count, each time."""
+    return (PICTURES / (1 + 0.3 * (PICTURES**2).sum(1, keepdims=True)) ** 0.5).reshape(4, -1)
 
 
 L = paddle.layer
@@ -139,6 +173,61 @@ CASES = {
     "last": (
         lambda: L.last_seq(input=data("sequences")),
         lambda: per_sequence(lambda rows: rows[-1]),
+    ),
+    "convolution": (
+        lambda: convolution(filter_size=(3, 2), stride=(2, 1), padding=(0, 1)),
+        convolve,
+    ),
+    "convolution with sizes for both ways": (
+        lambda: convolution(
+            filter_size=3, filter_size_y=2, stride=2, stride_y=1, padding=0, padding_y=1
+        ),
+        convolve,
+    ),
+    "transposed convolution": (
+        lambda: convolution(filter_size=2, stride=2, num_filters=3, trans=True),
+        spread,
+    ),
+    "largest of windows": (
+        lambda: L.img_pool(input=data("pictures"), pool_size=2, stride=2),
+        lambda: windows(
+            numpy.pad(PICTURES, [(0, 0), (0, 0), (0, 1), (0, 1)], constant_values=-9),
+            (2, 2),
+            (2, 2),
+        )
+        .max((4, 5))
+        .reshape(4, -1),
+    ),
+    "mean of windows": (
+        lambda: L.img_pool(
+            input=data("pictures"),
+            pool_size=2,
+            stride=1,
+            pool_type=paddle.pooling.Avg(),
+            ceil_mode=False,
+        ),
+        lambda: windows(PICTURES, (2, 2), (1, 1)).mean((4, 5)).reshape(4, -1),
+    ),
+    "maxout": (
+        lambda: L.maxout(input=data("pictures"), groups=2),
+        lambda: PICTURES.max(1).reshape(4, -1),
+    ),
+    "response normalization": (
+        lambda: L.img_cmrnorm(input=data("pictures"), size=3, scale=0.9, power=0.5),
+        normalized_maps,
+    ),
+    "pyramid": (
+        lambda: L.spp(input=data("pictures"), pyramid_height=1, pool_type=paddle.pooling.Avg()),
+        lambda: PICTURES.mean((2, 3)),
+    ),
+    "batch normalization of a test": (
+        lambda: L.batch_norm(input=data("pictures"), act=paddle.activation.Linear()),
+        lambda scale, mean, variance, bias: (
+            (PICTURES - mean.reshape(2, 1, 1))
+            / numpy.sqrt(numpy.maximum(variance, 0) + 1e-5).reshape(2, 1, 1)
+            * scale.reshape(2, 1, 1)
+            + bias.reshape(2, 1, 1)
+        ).reshape(4, -1),
     ),
     "dropout in a test": (lambda: L.dropout(data("a"), 0.25), lambda: 0.75 * A),
 }

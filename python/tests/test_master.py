@@ -322,3 +322,22 @@ def test_a_pattern_without_files_is_an_error_that_names_it(tmp_path, alone):
         pytest.raises(errors.NotFoundError, match="nothing-here"),
     ):
         paddle.reader.creator.cloud_reader(str(tmp_path / "nothing-here-*"), server.address)
+
+
+def test_a_pass_that_is_taken_up_again_does_not_shorten_the_one_after_it(tmp_path, dataset, alone):
+    consumer = Consumer()
+    with started_master(tmp_path / "state") as server:
+        cloud.set_consumer(consumer)
+        try:
+            reader = paddle.reader.creator.cloud_reader(dataset, server.address)
+            assert len(list(reader())) == RECORDS
+            samples = iter(reader())
+            first = next(samples)
+            # Nothing of the first pass is in the checkpoint that the servers go back to.
+            consumer.servers = [(0, 77)]
+            second = [first, *samples]
+        finally:
+            cloud.set_consumer(None)
+        assert server.status()["pass"] == 2
+    # What is left of the task in hand, the first pass once more, and the second.
+    assert len(second) == TASK_RECORDS + 2 * RECORDS

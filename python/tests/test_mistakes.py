@@ -114,6 +114,67 @@ def size_is_a_string():
 
 
 @case
+def convolution_of_a_row_that_is_no_picture():
+    paddle.layer.img_conv(input=dense("x", 12), filter_size=3, num_filters=2)  # wrong
+
+
+@case
+def convolution_with_other_channels():
+    type = paddle.data_type.dense_vector(3072)
+    picture = paddle.layer.data(name="x", type=type, height=32, width=32)
+    paddle.layer.img_conv(input=picture, filter_size=3, num_filters=2, num_channels=1)  # wrong
+
+
+@case
+def convolution_with_a_filter_larger_than_the_picture():
+    x = dense("x", 2 * 3 * 3)
+    paddle.layer.img_conv(input=x, filter_size=5, num_filters=2, num_channels=2)  # wrong
+
+
+@case
+def convolution_in_groups_that_do_not_divide_the_channels():
+    x = dense("x", 3 * 4 * 4)
+    paddle.layer.img_conv(  # wrong
+        input=x, filter_size=3, num_filters=4, num_channels=3, groups=2
+    )
+
+
+@case
+def channels_that_are_not_square():
+    paddle.layer.img_pool(input=dense("x", 3 * 7), pool_size=2, num_channels=3)  # wrong
+
+
+@case
+def sum_of_a_window():
+    x = dense("x", 3 * 4)
+    paddle.layer.img_pool(  # wrong
+        input=x, pool_size=2, num_channels=3, pool_type=paddle.pooling.Sum()
+    )
+
+
+@case
+def maxout_of_channels_that_do_not_go_together():
+    paddle.layer.maxout(input=dense("x", 3 * 4), groups=2, num_channels=3)  # wrong
+
+
+@case
+def batch_norm_over_ids():
+    paddle.layer.batch_norm(input=ids("word", 10))  # wrong
+
+
+@case
+def convolutions_with_too_few_drop_rates():
+    paddle.networks.img_conv_group(  # wrong
+        input=dense("x", 16),
+        conv_num_filter=[2, 2],
+        pool_size=2,
+        num_channels=1,
+        conv_with_batchnorm=True,
+        conv_batchnorm_drop_rate=[0.3],
+    )
+
+
+@case
 def picture_of_another_size():
     type = paddle.data_type.dense_vector(784)
     paddle.layer.data(name="x", type=type, height=28, width=27)  # wrong
@@ -247,8 +308,69 @@ def dropout_after_softmax():
 
 
 @case
+def recurrent_layer_over_rows():
+    paddle.layer.lstmemory(input=dense("x", 4))  # wrong
+
+
+@case
+def recurrent_layer_over_an_input_that_does_not_divide():
+    x = sequence("x", 6)
+    paddle.layer.lstmemory(input=x)  # wrong
+
+
+@case
+def recurrent_layer_of_another_size_than_its_input_says():
+    x = sequence("x", 6)
+    paddle.layer.grumemory(input=x, size=3)  # wrong
+
+
+@case
+def recurrent_layer_with_an_activation_it_cannot_have():
+    x = sequence("x", 6)
+    paddle.layer.recurrent(input=x, act=paddle.activation.Softmax())  # wrong
+
+
+@case
+def chain_whose_label_has_other_tags():
+    x = sequence("x", 6)
+    label = paddle.layer.data(name="y", type=paddle.data_type.integer_value_sequence(5))
+    paddle.layer.crf(input=x, label=label)  # wrong
+
+
+@case
+def alignment_whose_blank_is_no_class():
+    x = sequence("x", 6)
+    label = paddle.layer.data(name="y", type=paddle.data_type.integer_value_sequence(5))
+    paddle.layer.warp_ctc(input=x, label=label, blank=6)  # wrong
+
+
+@case
+def noise_of_another_number_of_classes():
+    label = ids("y", 5)
+    paddle.layer.nce(input=dense("x", 2), label=label, neg_distribution=[0.5, 0.5])  # wrong
+
+
+@case
+def context_of_a_row():
+    x = dense("x", 6)
+    paddle.layer.mixed(input=paddle.layer.context_projection(x, context_len=3))  # wrong
+
+
+@case
+def chunks_by_an_unknown_scheme():
+    tags = paddle.layer.data(name="y", type=paddle.data_type.integer_value_sequence(5))
+    paddle.evaluator.chunk(tags, tags, chunk_scheme="BIO", num_chunk_types=2)  # wrong
+
+
+@case
+def chunks_of_more_types_than_there_are_tags():
+    tags = paddle.layer.data(name="y", type=paddle.data_type.integer_value_sequence(5))
+    paddle.evaluator.chunk(tags, tags, chunk_scheme="IOB", num_chunk_types=3)  # wrong
+
+
+@case
 def layer_that_is_not_there_yet():
-    paddle.layer.lstmemory(input=sequence("x", 4))  # wrong
+    paddle.layer.beam_search(input=sequence("x", 4))  # wrong
 
 
 @case
@@ -268,12 +390,12 @@ def misspelt_activation():
 
 @case
 def network_that_is_not_there_yet():
-    paddle.networks.simple_lstm(input=sequence("x", 4), size=8)  # wrong
+    paddle.networks.simple_attention(input=sequence("x", 4))  # wrong
 
 
 @case
 def evaluator_that_is_not_there_yet():
-    paddle.evaluator.chunk(input=ids("x", 4), label=ids("y", 4))  # wrong
+    paddle.evaluator.pnpair(input=ids("x", 4), label=ids("y", 4))  # wrong
 
 
 @case

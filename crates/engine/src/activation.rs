@@ -1,6 +1,6 @@
 //! The activations: functions of one number, and the two softmaxes.
 
-use crate::argument::{Argument, Logits};
+use crate::argument::{Argument, Origin};
 use crate::sequence;
 use burn::tensor::{Tensor, activation};
 use contract::{Error, Result};
@@ -64,9 +64,9 @@ impl Activation {
             return Ok(argument);
         }
         let x = argument.dense()?;
-        argument.logits = match self {
-            Activation::Softmax => Some(Logits::Softmax(x.clone())),
-            Activation::Sigmoid => Some(Logits::Sigmoid(x.clone())),
+        argument.origin = match self {
+            Activation::Softmax => Some(Origin::Softmax(x.clone())),
+            Activation::Sigmoid => Some(Origin::Sigmoid(x.clone())),
             _ => None,
         };
         let y = match self {
@@ -82,7 +82,8 @@ impl Activation {
         Ok(argument)
     }
 
-    fn of(self, x: Tensor<2>) -> Tensor<2> {
+    /// Of each number, or of the rows if it is softmax.
+    pub(crate) fn of(self, x: Tensor<2>) -> Tensor<2> {
         match self {
             Activation::Linear | Activation::SequenceSoftmax => x,
             Activation::Tanh => x.tanh(),

@@ -18,9 +18,8 @@ pub(crate) type Offsets = [usize];
 pub(crate) struct Argument {
     pub(crate) value: Value,
     pub(crate) sequences: Option<Arc<Offsets>>,
-    /// What softmax or sigmoid was applied to: costs are computed from it, where small
-    /// probabilities are not rounded to 0.
-    pub(crate) logits: Option<Logits>,
+    /// What the numbers were made of, where somebody may want to know.
+    pub(crate) origin: Option<Origin>,
 }
 
 #[derive(Debug, Clone)]
@@ -31,21 +30,27 @@ pub(crate) enum Value {
     Sparse(Arc<Lists>),
 }
 
+/// What numbers were made of.
 #[derive(Debug, Clone)]
-pub(crate) enum Logits {
+pub(crate) enum Origin {
+    /// What softmax was applied to: costs are computed from it, where small probabilities are not
+    /// rounded to 0.
     Softmax(Tensor<2>),
+    /// The same of sigmoid.
     Sigmoid(Tensor<2>),
+    /// The ids that were found right or wrong: evaluators look at them.
+    Ids(Arc<[u64]>),
 }
 
 impl Argument {
     /// One row of numbers a sample.
     pub(crate) fn single(value: Tensor<2>) -> Self {
-        Argument { value: Value::Dense(value), sequences: None, logits: None }
+        Argument { value: Value::Dense(value), sequences: None, origin: None }
     }
 
     /// Rows made from those of `like`, one by one.
     pub(crate) fn like(like: &Argument, value: Tensor<2>) -> Self {
-        Argument { value: Value::Dense(value), sequences: like.sequences.clone(), logits: None }
+        Argument { value: Value::Dense(value), sequences: like.sequences.clone(), origin: None }
     }
 
     /// No rows, as many as `like` has.
@@ -57,7 +62,7 @@ impl Argument {
                 Value::Sparse(Arc::new(Lists { offsets: vec![0], ..Lists::default() }))
             }
         };
-        Argument { value, sequences: like.sequences.clone(), logits: None }
+        Argument { value, sequences: like.sequences.clone(), origin: None }
     }
 
     /// The numbers.
@@ -148,7 +153,7 @@ impl Argument {
         let sequences = self.sequences.as_ref();
         let sequences =
             sequences.map(|offsets| Arc::from(rebased(&offsets[samples.start..=samples.end])));
-        Argument { value, sequences, logits: None }
+        Argument { value, sequences, origin: None }
     }
 
     /// From what is fed, after checking that it fits.
@@ -216,7 +221,7 @@ impl Argument {
                     .with("samples", samples));
             }
         };
-        Ok(Argument { value, sequences, logits: None })
+        Ok(Argument { value, sequences, origin: None })
     }
 
     /// Copied out of the network.

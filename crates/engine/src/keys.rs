@@ -7,7 +7,7 @@
 
 use crate::argument::{Argument, Value};
 use crate::batch::NO_ID;
-use crate::dropout::mix;
+use crate::chance::mix;
 use crate::topology::{Checked, Topology};
 use burn::tensor::Device;
 use contract::{Error, Kind, Result};

@@ -16,13 +16,22 @@ pub mod pool;
 pub mod shape;
 pub mod topology;
 
+mod alignment;
 mod argument;
+mod chain;
+mod chance;
 mod device;
 mod dropout;
+mod fused;
 mod gradient_clip;
+mod image;
 mod keys;
+mod measured;
+mod product;
+mod recurrence;
 mod row_sums;
 mod sequence;
+mod vector;
 
 pub use keys::Prepared;
 pub use network::{Culprit, Network, NetworkConfig, Seen, Trained};

@@ -3,9 +3,11 @@
 use crate::activation::Activation;
 use crate::argument::{Argument, numbers, tensor};
 use crate::batch::{Batch, Output};
+use crate::chance::Chance;
 use crate::evaluator::{self, Counted, Tally};
 use crate::keys::{Part, Prepared};
 use crate::layer::Run;
+use crate::measured::Measured;
 use crate::pool::Pool;
 use crate::shape::Shape;
 use crate::topology::{Checked, Parameter, Topology, at};
@@ -13,6 +15,7 @@ use crate::{device, dropout, gradient_clip};
 use burn::tensor::{Device, Tensor};
 use contract::{Error, Kind, Result};
 use rayon::prelude::*;
+use std::cell::RefCell;
 
 /// How a network runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +56,8 @@ pub struct Trained {
     /// By place of the parameter: its gradient, `None` if nothing depends on it or it is static,
     /// or if the cost is no number. A sparse one has the rows of the batch's keys.
     pub gradients: Vec<Option<Vec<f32>>>,
+    /// By place of the parameter: the new values of one that is not learnt but measured.
+    pub measured: Vec<Option<Vec<f32>>>,
     /// What evaluators and callers may look at.
     pub seen: Seen,
 }
@@ -147,9 +152,11 @@ impl Network {
                 self.train_part(data, &parameters, Mode::Train { step, part })
             })?;
             let (mut cost, mut gradients, mut parts) = (0.0, vec![None; values.len()], Vec::new());
+            let mut measured = Measured::default();
             for part in trained {
                 cost += part.cost;
                 sum_up(&mut gradients, part.gradients);
+                measured.append(part.measured);
                 parts.push(part.arguments);
             }
             if !cost.is_finite() {
@@ -159,7 +166,9 @@ impl Network {
                 // A parameter without rows was computed with one.
                 gradient.iter_mut().for_each(|gradient| gradient.truncate(values.len()));
             }
-            Ok(Trained { cost, gradients, seen: Seen { samples: prepared.samples(), parts } })
+            let measured = measured.values(values.len());
+            let seen = Seen { samples: prepared.samples(), parts };
+            Ok(Trained { cost, gradients, measured, seen })
         })
     }
 
@@ -168,7 +177,7 @@ impl Network {
         self.pool.run(|| {
             let parameters = self.load(prepared, values, &self.device)?;
             let parts = self.run_parts(prepared, |_, data| {
-                Ok(self.keep(self.forward(data, &parameters, Mode::Test, |_, _| Ok(()))?))
+                Ok(self.keep(self.forward(data, &parameters, Mode::Test, |_, _| Ok(()))?.0))
             })?;
             Ok(Seen { samples: prepared.samples(), parts })
         })
@@ -302,7 +311,7 @@ impl Network {
                 false => values.clone().autodiff().require_grad(),
             })
             .collect();
-        let arguments = self.forward(data, &parameters, mode, |_, _| Ok(()))?;
+        let (arguments, measured) = self.forward(data, &parameters, mode, |_, _| Ok(()))?;
         let mut cost = 0.0;
         let mut loss: Option<Tensor<1>> = None;
         for (place, coefficient) in self.costs() {
@@ -325,7 +334,7 @@ impl Network {
                 *gradient = parameter.grad_remove(&mut found).map(numbers);
             }
         }
-        Ok(TrainedPart { cost, gradients, arguments: self.keep(arguments) })
+        Ok(TrainedPart { cost, gradients, measured, arguments: self.keep(arguments) })
     }
 
     fn load(
@@ -357,37 +366,51 @@ impl Network {
         parameters.iter().zip(values).enumerate().map(load).collect()
     }
 
-    /// Runs all layers in order and shows `look` the output of each.
+    /// Runs all layers in order and shows `look` the output of each. Gives the outputs, and what
+    /// layers measured.
     fn forward(
         &self,
         data: &Part,
         parameters: &[Tensor<2>],
         mode: Mode,
         mut look: impl FnMut(usize, &Argument) -> Result<()>,
-    ) -> Result<Vec<Option<Argument>>> {
+    ) -> Result<(Vec<Option<Argument>>, Measured)> {
+        let mut measured = Measured::default();
         let device = parameters.first().map_or_else(|| self.device.clone(), Tensor::device);
         let mut arguments = data.arguments(&device);
         for &place in &self.checked.order {
             if arguments[place].is_none() {
-                let own: Vec<Tensor<2>> = self.checked.parameters[place]
-                    .iter()
-                    .map(|&parameter| parameters[parameter].clone())
-                    .collect();
+                let places = &self.checked.parameters[place];
+                let own: Vec<Tensor<2>> =
+                    places.iter().map(|&parameter| parameters[parameter].clone()).collect();
                 let inputs: Vec<&Argument> = self.checked.inputs[place]
                     .iter()
                     .filter_map(|&input| arguments[input].as_ref())
                     .collect();
-                let run = Run { parameters: &own, lookups: &data.lookups(place) };
+                let shapes = &self.checked.inputs[place];
+                let shapes: Vec<Shape> =
+                    shapes.iter().map(|&input| self.checked.shapes[input]).collect();
+                let run = Run {
+                    parameters: &own,
+                    lookups: &data.lookups(place),
+                    shapes: &shapes,
+                    is_training: mode != Mode::Test,
+                    measured: RefCell::default(),
+                    chance: self.chance(place, mode),
+                };
                 let argument = self
                     .run_layer(place, &run, &inputs, mode)
                     .map_err(|error| at(&self.topology.layers[place], error))?;
+                for (slot, values) in run.measured.into_inner() {
+                    measured.add(places[slot], argument.rows(), values);
+                }
                 arguments[place] = Some(argument);
             }
             if let Some(argument) = &arguments[place] {
                 look(place, argument)?;
             }
         }
-        Ok(arguments)
+        Ok((arguments, measured))
     }
 
     fn run_layer(
@@ -401,8 +424,10 @@ impl Network {
         if let Some(empty) = self.run_without_rows(place, inputs) {
             return Ok(empty);
         }
-        let mut output = self.checked.layers[place].forward(run, inputs)?;
-        if let (true, Some(bias)) = (layer.has_bias, run.parameters.last()) {
+        let built = &self.checked.layers[place];
+        let mut output = built.forward(run, inputs)?;
+        let has_bias = layer.has_bias && built.own_bias(&self.checked.shapes[place]).is_none();
+        if let (true, Some(bias)) = (has_bias, run.parameters.last()) {
             let biased = output.dense()? + bias.clone();
             output.set_dense(biased);
         }
@@ -411,22 +436,30 @@ impl Network {
         }
         if layer.drop_rate > 0.0 {
             let dropped = match mode {
-                Mode::Train { step, part } => {
-                    let chance = dropout::Chance { seed: self.config.seed, step, part, place };
-                    dropout::drop_out(output.dense()?, layer.drop_rate, chance)
+                Mode::Train { .. } => {
+                    dropout::drop_out(output.dense()?, layer.drop_rate, run.chance)
                 }
                 Mode::Test => output.dense()?.mul_scalar(1.0 - layer.drop_rate),
             };
             output.set_dense(dropped);
-            output.logits = None;
+            output.origin = None;
         }
         if let Some(clip) = layer.error_clip {
             let clipped = gradient_clip::clip_gradient(output.dense()?, clip);
             output.set_dense(clipped);
             // A cost computed from them would lead the gradient past the clip.
-            output.logits = None;
+            output.origin = None;
         }
         Ok(output)
+    }
+
+    /// What decides what a layer leaves to chance; in a test it is always the same.
+    fn chance(&self, place: usize, mode: Mode) -> Chance {
+        let (step, part) = match mode {
+            Mode::Train { step, part } => (step, part),
+            Mode::Test => (0, 0),
+        };
+        Chance { seed: self.config.seed, step, part, place }
     }
 
     /// The output of a layer that makes a row of each row, if there are none. Not all of Burn's
@@ -463,6 +496,7 @@ impl Network {
 struct TrainedPart {
     cost: f64,
     gradients: Vec<Option<Vec<f32>>>,
+    measured: Measured,
     arguments: Vec<Option<Argument>>,
 }
 

@@ -6,6 +6,7 @@
 //! and backward, for the CPU. On other devices, and in tests to compare with, it is composed of
 //! Burn's operations.
 
+use crate::fused::contiguous;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
@@ -13,7 +14,7 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind, unary};
 use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Autodiff, Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, IndexingUpdateOp, Shape, Tensor, TensorData};
+use burn::tensor::{IndexingUpdateOp, Shape, Tensor, TensorData};
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -209,12 +210,6 @@ fn add_scaled(sum: &mut [f32], weight: f32, row: &[f32]) {
     for (sum, number) in sum.iter_mut().zip(row) {
         *sum += weight * number;
     }
-}
-
-fn contiguous(tensor: &FlexTensor) -> &[f32] {
-    debug_assert_eq!(tensor.dtype(), DType::F32);
-    let start = tensor.layout().start_offset();
-    &tensor.storage::<f32>()[start..start + tensor.layout().num_elements()]
 }
 
 impl<B: Backend + RowSums, C: CheckpointStrategy> RowSums for Autodiff<B, C> {

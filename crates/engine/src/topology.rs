@@ -190,6 +190,11 @@ impl Topology {
                      fc layer directly over a data layer with integer or sparse values"
                 )));
             }
+            if slot.is_measured && !parameter.is_static {
+                return Err(Error::invalid(format!(
+                    "parameter {name:?} is measured in training, not learnt; make it static"
+                )));
+            }
             if slot.dims[0] == 0 && !parameter.is_sparse {
                 return Err(Error::invalid(format!(
                     "parameter {name:?} is looked up by keys without a bound; \

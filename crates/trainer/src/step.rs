@@ -57,6 +57,8 @@ struct Last {
     seen: Seen,
     /// By place in the network.
     gradients: Vec<Option<Vec<f32>>>,
+    /// By place in the network: new values of what is measured, not learnt.
+    measured: Vec<Option<Vec<f32>>>,
     is_due: bool,
 }
 
@@ -148,12 +150,12 @@ impl Trainer {
         self.batch_tally.add(&trained.seen)?;
         self.pass_tally.add(&trained.seen)?;
         let (cost, samples) = (trained.cost, prepared.samples());
-        let (seen, gradients) = (trained.seen, trained.gradients);
-        self.last = Some(Last { prepared, seen, gradients, is_due: true });
+        let engine::Trained { gradients, measured, seen, .. } = trained;
+        self.last = Some(Last { prepared, seen, gradients, measured, is_due: true });
         Ok(Step { cost, samples, metrics: self.batch_tally.read() })
     }
 
-    /// Applies the gradients of the last batch, once.
+    /// Applies the gradients of the last batch, once, and takes over what it measured.
     ///
     /// # Errors
     /// If there is no batch whose gradients were not applied yet, and as of the updater.
@@ -174,7 +176,14 @@ impl Trainer {
                 Some(Given { place: self.matching.place(at), keys: prepared.keys(at), values })
             })
             .collect();
-        self.updater.update(&given, prepared.samples() as u64)
+        self.updater.update(&given, prepared.samples() as u64)?;
+        let measured = self.network.parameters().iter().zip(&mut last.measured);
+        for (parameter, values) in measured {
+            if let Some(values) = values.take() {
+                self.parameters.set(&parameter.name, &values)?;
+            }
+        }
+        Ok(())
     }
 
     /// The gradient of a parameter in the last batch; `None` if there is none.

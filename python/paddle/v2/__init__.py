@@ -27,6 +27,7 @@ from paddle.v2 import (
 from paddle.v2.config import init
 from paddle.v2.inference import Inference, infer
 from paddle.v2.minibatch import batch
+from paddle.v2.onnx import onnx_export
 
 __all__ = [
     "Inference",
@@ -43,6 +44,7 @@ __all__ = [
     "layer",
     "master",
     "networks",
+    "onnx_export",
     "op",
     "optimizer",
     "parameters",

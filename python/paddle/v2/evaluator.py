@@ -5,6 +5,7 @@ An evaluator belongs to the layers it looks at; it is counted in every network t
 
 import dataclasses
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from paddle import _native
@@ -12,6 +13,8 @@ from paddle.v2 import mistake, naming
 
 if TYPE_CHECKING:
     from paddle.v2.layer.base import Layer
+
+CHUNK_SCHEMES = ("plain", "IOB", "IOE", "IOBES")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -102,8 +105,45 @@ def sum(input: "Layer", name: str | None = None, weight: "Layer | None" = None) 
     return attach("sum", naming.choose(name, "sum_evaluator"), inputs, {})
 
 
+@mistake.checked_arguments
+def chunk(
+    input: "Layer",
+    label: "Layer",
+    chunk_scheme: str,
+    num_chunk_types: int,
+    name: str | None = None,
+    excluded_chunk_types: Iterable[int] | None = None,
+) -> Evaluator:
+    """Precision, recall and F1 of chunks that tags mark; input is `crf_decoding` or `max_id`.
+
+    chunk_scheme: "plain", "IOB", "IOE" or "IOBES". A tag is type x marks + mark, marks being
+                  numbered in that order without O; tags beyond the types are outside of chunks.
+    """
+    if chunk_scheme not in CHUNK_SCHEMES:
+        raise mistake.invalid(
+            f"chunk_scheme must be one of {', '.join(CHUNK_SCHEMES)}", chunk_scheme=chunk_scheme
+        )
+    excluded = [] if excluded_chunk_types is None else list(excluded_chunk_types)
+    attributes = {
+        "scheme": chunk_scheme,
+        "types": mistake.whole("num_chunk_types", num_chunk_types),
+        "excluded": [mistake.whole("excluded_chunk_types", each, least=0) for each in excluded],
+    }
+    inputs = _layers(input=input, label=label)
+    return attach("chunk", naming.choose(name, "chunk_evaluator"), inputs, attributes)
+
+
+@mistake.checked_arguments
+def ctc_error(input: "Layer", label: "Layer", name: str | None = None) -> Evaluator:
+    """The edit distance of what rows show to the label, per label; the last class is the blank."""
+    inputs = _layers(input=input, label=label)
+    return attach("ctc_error", naming.choose(name, "ctc_error_evaluator"), inputs, {})
+
+
 classification_error_evaluator = classification_error
 auc_evaluator = auc
+chunk_evaluator = chunk
+ctc_error_evaluator = ctc_error
 precision_recall_evaluator = precision_recall
 sum_evaluator = sum
 
@@ -111,8 +151,12 @@ __all__ = [
     "Evaluator",
     "auc",
     "auc_evaluator",
+    "chunk",
+    "chunk_evaluator",
     "classification_error",
     "classification_error_evaluator",
+    "ctc_error",
+    "ctc_error_evaluator",
     "precision_recall",
     "precision_recall_evaluator",
     "sum",
@@ -120,8 +164,8 @@ __all__ = [
 ]
 
 NOT_YET = """
-    chunk classification_error_printer column_sum ctc_error detection_map gradient_printer
-    maxframe_printer maxid_printer pnpair seqtext_printer value_printer
+    classification_error_printer column_sum detection_map gradient_printer maxframe_printer
+    maxid_printer pnpair seqtext_printer value_printer
 """.split()
 
 

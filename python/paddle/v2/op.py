@@ -9,6 +9,9 @@ from paddle.v2.layer.arithmetic import scaling, slope_intercept
 from paddle.v2.layer.base import Layer, one
 from paddle.v2.layer.mixed import mixed
 from paddle.v2.layer.projection import identity_projection
+from paddle.v2.layer.sequence_rows import repeat
+
+_ADDITION = "+ and - are for a layer and a number, or two layers of one size or of size 1"
 
 
 def _unary(name: str, act: type[activation.BaseActivation]) -> Callable[..., Layer]:
@@ -35,21 +38,31 @@ softmax = _unary("softmax", activation.Softmax)
 
 
 def add(layer: Layer, other: object) -> Layer:
-    """`layer + other`, a number or a layer of the same size."""
+    """`layer + other`, a number or a layer of the same size; one of size 1 is repeated."""
     if isinstance(other, numbers.Real):
         return slope_intercept(input=layer, intercept=float(other))
-    if isinstance(other, Layer) and layer.size == other.size:
-        return mixed(input=[identity_projection(input=each) for each in (layer, other)])
-    raise _refusal("+ and - are for a layer and a number, or two layers of one size", layer, other)
+    if isinstance(other, Layer) and (layer.size == other.size or 1 in (layer.size, other.size)):
+        terms = _same_size(layer, other)
+        return mixed(input=[identity_projection(input=each) for each in terms])
+    raise _refusal(_ADDITION, layer, other)
 
 
 def subtract(layer: Layer, other: object) -> Layer:
     """`layer - other`, a number or a layer of the same size."""
     if isinstance(other, numbers.Real):
         return slope_intercept(input=layer, intercept=-float(other))
-    if isinstance(other, Layer) and layer.size == other.size:
+    if isinstance(other, Layer) and (layer.size == other.size or 1 in (layer.size, other.size)):
         return add(layer, negate(other))
-    raise _refusal("+ and - are for a layer and a number, or two layers of one size", layer, other)
+    raise _refusal(_ADDITION, layer, other)
+
+
+def _same_size(layer: Layer, other: Layer) -> tuple[Layer, Layer]:
+    """The two, one of size 1 being repeated."""
+    if layer.size < other.size:
+        return repeat(input=layer, num_repeats=other.size), other
+    if other.size < layer.size:
+        return layer, repeat(input=other, num_repeats=layer.size)
+    return layer, other
 
 
 def negate(layer: Layer) -> Layer:

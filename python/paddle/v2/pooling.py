@@ -1,4 +1,4 @@
-"""Ways to make one row of a sequence, given as `pooling_type=paddle.pooling.Max()`."""
+"""Ways to make one row of a sequence, or one pixel of a window: `paddle.pooling.Max()`."""
 
 from typing import ClassVar
 
@@ -49,8 +49,8 @@ __all__ = ["Avg", "BasePooling", "Max", "SquareRootN", "Sum"]
 _NOT_YET = ("CudnnAvg", "CudnnAvgInclPad", "CudnnMax", "MaxWithMask")
 
 
-def name_of(pooling_type: object) -> str:
-    """The engine's name of what a user gave as `pooling_type`; Max if nothing."""
+def name_of(pooling_type: object, argument: str = "pooling_type") -> str:
+    """The engine's name of what a user gave as `argument`; Max if nothing."""
     if pooling_type is None:
         return Max.name
     if isinstance(pooling_type, BasePooling):
@@ -58,7 +58,7 @@ def name_of(pooling_type: object) -> str:
     if isinstance(pooling_type, type) and issubclass(pooling_type, BasePooling):
         return pooling_type.name
     raise mistake.wrong_type(
-        "pooling_type must be a pooling type like paddle.pooling.Max() but is "
+        f"{argument} must be a pooling type like paddle.pooling.Max() but is "
         + mistake.kind_of(pooling_type)
     )
 

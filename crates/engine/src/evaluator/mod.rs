@@ -2,7 +2,9 @@
 //! table below. They look at values only; nothing is learnt from them.
 
 mod auc;
+mod chunk;
 mod classification_error;
+mod ctc_error;
 mod precision_recall;
 mod sum;
 
@@ -17,7 +19,9 @@ type Build = fn(&topology::Evaluator) -> Result<Box<dyn Evaluator>>;
 /// Every evaluator there is.
 const TABLE: &[(&str, Build)] = &[
     ("auc", auc::build),
+    ("chunk", chunk::build),
     ("classification_error", classification_error::build),
+    ("ctc_error", ctc_error::build),
     ("precision_recall", precision_recall::build),
     ("sum", sum::build),
 ];

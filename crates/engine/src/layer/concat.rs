@@ -25,7 +25,10 @@ impl Layer for Concat {
         for (place, input) in inputs.iter().enumerate() {
             expect_dense(&format!("input {place}"), input)?;
         }
-        Ok(Plan::of(inputs[0].with_size(inputs.iter().map(|input| input.size).sum())))
+        let shape = inputs[0].with_size(inputs.iter().map(|input| input.size).sum());
+        // Pictures of one height and width become one of all their channels.
+        let is_same = inputs.iter().all(|input| input.frame == inputs[0].frame);
+        Ok(Plan::of(Shape { frame: inputs[0].frame.filter(|_| is_same), ..shape }))
     }
 
     fn forward(&self, _run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument> {

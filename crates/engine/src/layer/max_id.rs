@@ -33,7 +33,7 @@ impl Layer for MaxId {
         };
         let ids = numbers(input).chunks_exact(width).map(best).collect();
         let sequences = inputs[0].sequences.clone();
-        Ok(Argument { value: Value::Integer(ids), sequences, logits: None })
+        Ok(Argument { value: Value::Integer(ids), sequences, origin: None })
     }
 
     fn can_be_finished(&self) -> bool {

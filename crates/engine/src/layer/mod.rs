@@ -5,31 +5,46 @@
 //! all and are added by the network, so `forward` returns what comes before them.
 
 mod addto;
+mod batch_norm;
 mod concat;
 mod cos_sim;
 mod cost;
+mod crf_decoding;
 mod data;
 mod dot_prod;
+mod expand;
 mod factorization_machine;
 mod fc;
+mod img_cmrnorm;
+mod img_conv;
+mod img_pool;
 mod interpolation;
 mod max_id;
+mod maxout;
 mod mixed;
 mod pooling;
+mod recurrent;
+mod repeat;
 mod scaling;
+mod sequence_concat;
 mod sequence_end;
+mod sequence_reshape;
+mod sequence_slice;
 mod slope_intercept;
+mod spp;
 mod trans;
 
 use crate::argument::{Argument, Value};
 use crate::batch::NO_ID;
+use crate::chance::Chance;
 use crate::row_sums::RowLists;
-use crate::shape::Shape;
+use crate::shape::{Level, Shape};
 use crate::topology::{self, at};
 use burn::tensor::Tensor;
 use contract::{Error, Kind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 
 /// The longest row, and the most rows of a parameter that is not sparse: a GPU counts in `i32`.
 pub const SIZE_MAX: usize = i32::MAX as usize;
@@ -40,26 +55,45 @@ type Build = fn(&topology::Layer) -> Result<Box<dyn Layer>>;
 /// Every layer there is.
 const TABLE: &[(&str, Build)] = &[
     ("addto", addto::build),
+    ("batch_norm", batch_norm::build),
     ("concat", concat::build),
     ("cos_sim", cos_sim::build),
+    ("crf", cost::crf::build),
+    ("crf_decoding", crf_decoding::build),
     ("cross_entropy", cost::cross_entropy::build),
     ("cross_entropy_with_selfnorm", cost::cross_entropy_with_selfnorm::build),
+    ("ctc", cost::ctc::build),
     ("data", data::build),
     ("dot_prod", dot_prod::build),
+    ("expand", expand::build),
     ("factorization_machine", factorization_machine::build),
     ("fc", fc::build),
+    ("grumemory", recurrent::build_gru),
+    ("hsigmoid", cost::hsigmoid::build),
     ("huber_classification", cost::huber_classification::build),
     ("huber_regression", cost::huber_regression::build),
+    ("img_cmrnorm", img_cmrnorm::build),
+    ("img_conv", img_conv::build),
+    ("img_pool", img_pool::build),
     ("interpolation", interpolation::build),
+    ("lstmemory", recurrent::build_lstm),
     ("max_id", max_id::build),
+    ("maxout", maxout::build),
     ("mixed", mixed::build),
     ("multi_binary_label_cross_entropy", cost::multi_binary_label_cross_entropy::build),
+    ("nce", cost::nce::build),
     ("pooling", pooling::build),
     ("rank", cost::rank::build),
+    ("recurrent", recurrent::build_simple),
+    ("repeat", repeat::build),
     ("scaling", scaling::build),
+    ("sequence_concat", sequence_concat::build),
     ("sequence_end", sequence_end::build),
+    ("sequence_reshape", sequence_reshape::build),
+    ("sequence_slice", sequence_slice::build),
     ("slope_intercept", slope_intercept::build),
     ("smooth_l1", cost::smooth_l1::build),
+    ("spp", spp::build),
     ("square_error", cost::square_error::build),
     ("sum", cost::sum::build),
     ("trans", trans::build),
@@ -75,6 +109,12 @@ pub(crate) trait Layer: Send + Sync {
 
     /// Its output, before bias, activation and dropout.
     fn forward(&self, run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument>;
+
+    /// The numbers of its bias, if it adds it to such an output itself: it is then the last of the
+    /// parameters that `forward` has. Otherwise a bias has a number for each column.
+    fn own_bias(&self, _output: &Shape) -> Option<usize> {
+        None
+    }
 
     /// For a cost: what its gradient is multiplied with. Its output is one number a row.
     fn coefficient(&self) -> Option<f32> {
@@ -113,6 +153,9 @@ pub struct Slot {
     pub initial: Initial,
     /// The input whose ids are its rows, if that is a data layer: then it may be sparse.
     pub key_input: Option<usize>,
+    /// Whether training measures it, where others are learnt: it has no gradient, and new values
+    /// after each step.
+    pub is_measured: bool,
 }
 
 /// The first values of a parameter, as the parameter server names them.
@@ -148,7 +191,7 @@ impl Slot {
         // Without a bound on the keys there is no number of rows to go by.
         let std = if dims[0] == 0 { 0.01 } else { 1.0 / (dims[0] as f64).sqrt() };
         let initial = Initial::Normal { mean: 0.0, std };
-        Slot { name: format!("w{input}"), dims, initial, key_input: None }
+        Slot { name: format!("w{input}"), dims, initial, key_input: None, is_measured: false }
     }
 
     /// The same, looked up by the ids of that input.
@@ -159,7 +202,7 @@ impl Slot {
 
     fn bias(size: usize) -> Slot {
         let name = "wbias".to_owned();
-        Slot { name, dims: [1, size], initial: Initial::Zero, key_input: None }
+        Slot { name, initial: Initial::Zero, ..Slot::weight(0, [1, size]) }
     }
 }
 
@@ -169,11 +212,23 @@ pub(crate) struct Run<'a> {
     pub(crate) parameters: &'a [Tensor<2>],
     /// For sparse parameters, by slot: where the ids of their input are in the parameter's rows.
     pub(crate) lookups: &'a [Option<&'a [u32]>],
+    /// What decides what is left to chance.
+    pub(crate) chance: Chance,
+    /// What is known of its inputs.
+    pub(crate) shapes: &'a [Shape],
+    pub(crate) is_training: bool,
+    /// What it measured, by slot.
+    pub(crate) measured: RefCell<Vec<(usize, Vec<f32>)>>,
 }
 
 impl Run<'_> {
     pub(crate) fn parameter(&self, slot: usize) -> Tensor<2> {
         self.parameters[slot].clone()
+    }
+
+    /// Tells the new values of a parameter that training measures.
+    pub(crate) fn measure(&self, slot: usize, values: Vec<f32>) {
+        self.measured.borrow_mut().push((slot, values));
     }
 
     /// The rows of the parameter in `slot` that the ids of `input` ask for.
@@ -232,7 +287,8 @@ fn check_and_plan(layer: &topology::Layer, inputs: &[Shape]) -> Result<Plan> {
     }
     let mut plan = built.plan(inputs)?;
     if layer.has_bias {
-        plan.parameters.push(Slot::bias(plan.shape.size));
+        let size = built.own_bias(&plan.shape).unwrap_or(plan.shape.size);
+        plan.parameters.push(Slot::bias(size));
     }
     let is_counted = plan.shape.value == crate::shape::Value::Dense;
     let widths = plan.parameters.iter().map(|slot| slot.dims[1]);
@@ -287,6 +343,16 @@ pub(crate) fn expect_dense(what: &str, shape: &Shape) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!("{what} must be dense but is {shape}")))
+}
+
+/// Checks that a sample of an input is a sequence of rows.
+pub(crate) fn expect_sequence(input: &Shape) -> Result<()> {
+    match input.level {
+        Level::Sequence => Ok(()),
+        Level::Single | Level::Nested => {
+            Err(Error::invalid(format!("needs a sequence but its input is {input}")))
+        }
+    }
 }
 
 /// Checks that two inputs are equally wide.

@@ -127,7 +127,7 @@ fn with_lengths(net: &Net, lengths: &[usize], input: usize, others: &[usize]) ->
 #[test]
 fn sequences_of_different_lengths_are_refused_by_every_layer_that_takes_them_row_by_row() {
     let mut refused = 0;
-    for case in case::all() {
+    for case in case::all().into_iter().filter(|case| case.is_row_by_row) {
         for (net, _, lengths) in case.nets().filter(|(_, _, lengths)| lengths == &[2, 0, 1, 3]) {
             println!("{}", case.name);
             let network = net.network();

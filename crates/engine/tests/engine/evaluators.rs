@@ -76,7 +76,10 @@ fn assert_figures(found: &[(String, f64)], expected: &[(&str, f64)]) {
 #[test]
 fn every_evaluator_has_a_test_here() {
     let kinds: Vec<&str> = engine::evaluator::kinds().collect();
-    assert_eq!(kinds, ["auc", "classification_error", "precision_recall", "sum"]);
+    assert_eq!(
+        kinds,
+        ["auc", "chunk", "classification_error", "ctc_error", "precision_recall", "sum"]
+    );
 }
 
 #[test]
@@ -241,4 +244,91 @@ fn figures_of_nothing_are_zero() {
     let figures = net.network().tally().unwrap().read();
     assert_eq!(figures.len(), 9);
     assert!(figures.iter().all(|(_, figure)| *figure == 0.0), "{figures:?}");
+}
+
+/// Sequences, as rows and offsets.
+fn sequences(all: &[&[u64]]) -> Input {
+    let ends = all.iter().scan(0, |end, one| {
+        *end += one.len();
+        Some(*end)
+    });
+    let offsets = std::iter::once(0).chain(ends).collect();
+    Input { rows: Rows::Integer(all.concat()), sequences: Some(offsets) }
+}
+
+#[test]
+fn chunks_are_right_if_begin_end_and_type_are() {
+    let mut net = Net::new();
+    net.data("found", Value::Integer, Level::Sequence, 5);
+    net.data("wanted", Value::Integer, Level::Sequence, 5);
+    net.evaluate(
+        "chunk",
+        &["found", "wanted"],
+        &json!({"scheme": "IOB", "types": 2, "excluded": []}),
+    );
+    let network = net.network();
+    let mut tally = network.tally().unwrap();
+    let mut feed = |found: &[&[u64]], wanted: &[&[u64]]| {
+        let inputs = vec![sequences(found), sequences(wanted)];
+        let batch = Batch { samples: found.len(), inputs };
+        tally.add(&network.test(&network.prepare(batch).unwrap(), &[]).unwrap()).unwrap();
+        tally.read()
+    };
+    // Chunks do not go on from one sequence to the next: 2 right of 4 found and of 3 wanted.
+    let figures = feed(&[&[0, 1, 4, 2], &[], &[3, 0]], &[&[0, 1, 4, 0], &[], &[3, 4]]);
+    let (precision, recall) = (2.0 / 4.0, 2.0 / 3.0);
+    let f1 = 2.0 * precision * recall / (precision + recall);
+    let near = |figures: &[(String, f64)], expected: [f64; 3]| {
+        let names = ["chunk.precision", "chunk.recall", "chunk.F1-score"];
+        for ((name, value), (expected, own)) in figures.iter().zip(expected.iter().zip(names)) {
+            assert_eq!(name, own);
+            assert!((value - expected).abs() < 1e-12, "{name} {value} instead of {expected}");
+        }
+    };
+    near(&figures, [precision, recall, f1]);
+    // 1 right more, of 1 found and 2 wanted.
+    let figures = feed(&[&[0, 1]], &[&[0, 1]]);
+    near(&figures, [3.0 / 5.0, 3.0 / 4.0, 2.0 / (5.0 / 3.0 + 4.0 / 3.0)]);
+}
+
+#[test]
+fn a_tagger_shows_its_tags_to_the_chunk_evaluator_with_and_without_a_label() {
+    let figures = [1, 2].map(|count| {
+        let mut net = Net::new();
+        let scores = net.data("scores", Value::Dense, Level::Sequence, 3);
+        let label = net.data("label", Value::Integer, Level::Sequence, 3);
+        let inputs = &[scores, label][..count];
+        net.add(json!({
+            "name": "tags", "kind": "crf_decoding", "inputs": inputs, "parameters": ["chain"],
+        }));
+        net.topology.outputs = vec!["tags".to_owned()];
+        let attributes = json!({"scheme": "plain", "types": 2});
+        net.evaluate("chunk", &["tags", "label"], &attributes);
+        let trial = crate::trial::Trial::new(&net, &[5, 0, 9, 4], 3);
+        let values = crate::trial::slices(&trial.values);
+        let seen = trial.network.test(&trial.prepared, &values).unwrap();
+        let mut tally = trial.network.tally().unwrap();
+        tally.add(&seen).unwrap();
+        tally.read()
+    });
+    assert!(figures[0].iter().any(|(_, value)| *value > 0.0), "{figures:?}");
+    assert_eq!(figures[0], figures[1]);
+}
+
+#[test]
+fn ctc_error_is_the_distance_of_what_is_read_per_label() {
+    let mut net = Net::new();
+    net.data("scores", Value::Dense, Level::Sequence, 3);
+    net.data("label", Value::Integer, Level::Sequence, 2);
+    net.evaluate("ctc_error", &["scores", "label"], &json!({}));
+    let network = net.network();
+    // Reads 0 0 1, and 1: one label is missing, one is wrong, of 3 and 2.
+    let best = [0, 2, 0, 0, 1, 1, 2];
+    let one_hot = |class: usize| (0..3).map(move |place| f32::from(u8::from(place == class)));
+    let rows = Rows::Dense(best.into_iter().flat_map(one_hot).collect());
+    let scores = Input { rows, sequences: Some(vec![0, 5, 7]) };
+    let batch = Batch { samples: 2, inputs: vec![scores, sequences(&[&[0, 0, 1], &[0, 0]])] };
+    let mut tally = network.tally().unwrap();
+    tally.add(&network.test(&network.prepare(batch).unwrap(), &[]).unwrap()).unwrap();
+    assert_eq!(tally.read(), [("ctc_error".to_owned(), 2.0 / 5.0)]);
 }

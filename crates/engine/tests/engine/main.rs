@@ -13,6 +13,7 @@ mod culprit;
 mod dropout;
 mod evaluators;
 mod gradients;
+mod measured;
 mod sparse;
 mod threads;
 mod topologies;

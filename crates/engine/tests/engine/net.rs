@@ -51,7 +51,7 @@ impl Net {
                     name: name.clone(),
                     dims: slot.dims,
                     is_sparse: slot.dims[0] == 0,
-                    is_static: false,
+                    is_static: slot.is_measured,
                 });
             }
         }
@@ -66,6 +66,20 @@ impl Net {
         let size = (size > 0).then_some(size);
         let attributes = json!({"value": value, "level": level, "size": size, "frame": null});
         self.add(json!({"name": name, "kind": "data", "attributes": attributes}))
+    }
+
+    /// Adds a picture of numbers that are fed.
+    pub(crate) fn picture(&mut self, name: &str, level: Level, dims: [usize; 3]) -> String {
+        let [channels, height, width] = dims;
+        let attributes = json!({
+            "value": Value::Dense, "level": level, "size": channels * height * width,
+            "frame": [height, width],
+        });
+        self.add(json!({"name": name, "kind": "data", "attributes": attributes}))
+    }
+
+    pub(crate) fn shape(&self, layer: &str) -> Shape {
+        self.shapes[layer]
     }
 
     /// Adds numbers that parameters make, so that their gradient shows that of `name`.

@@ -20,8 +20,15 @@ fn net() -> Net {
         "name": "hidden", "kind": "fc", "inputs": [words], "attributes": {"size": 192},
         "activation": "tanh", "has_bias": true,
     }));
+    let memory = net.add(json!({
+        "name": "memory", "kind": "lstmemory", "inputs": [hidden],
+        "attributes": {
+            "activation": "tanh", "gate_activation": "sigmoid", "state_activation": "tanh",
+            "has_bias": true,
+        },
+    }));
     let pooled = net.add(json!({
-        "name": "pooled", "kind": "pooling", "inputs": [hidden],
+        "name": "pooled", "kind": "pooling", "inputs": [memory],
         "attributes": {"pooling": "average"},
     }));
     let scores = net.add(json!({

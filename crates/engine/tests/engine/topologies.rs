@@ -120,7 +120,7 @@ fn attributes_that_do_not_fit_are_refused() {
     });
     check("nested sequences", |net| net["layers"][X]["attributes"]["level"] = json!("nested"));
     check("an unknown projection", |net| {
-        net["layers"][TABLE]["attributes"] = json!({"projections": [{"name": "context"}]});
+        net["layers"][TABLE]["attributes"] = json!({"projections": [{"name": "spiral"}]});
     });
     check("an unknown attribute of a projection", |net| {
         net["layers"][TABLE]["attributes"] =

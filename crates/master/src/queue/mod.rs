@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 /// By what rules tasks are dealt out. They may be others after a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// How long a lease holds when it is not renewed. Default 60 s.
+    /// How long a lease holds when it is not renewed. Default 15 s: trainers renew it every 5.
     pub lease: Duration,
     /// Failures of a task in one pass that are borne; with one more it is set aside. Default 3.
     pub failures_max: u32,
@@ -70,7 +70,7 @@ const LEASE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { lease: Duration::from_secs(60), failures_max: 3, passes: 0, shuffle_seed: None }
+        Rules { lease: Duration::from_secs(15), failures_max: 3, passes: 0, shuffle_seed: None }
     }
 }
 

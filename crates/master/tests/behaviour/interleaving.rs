@@ -330,6 +330,9 @@ impl World {
         assert_eq!(status.pending, count(|fate| matches!(fate, Fate::Leased { .. })));
         assert_eq!(status.done, count(|fate| matches!(fate, Fate::Done { .. })));
         assert_eq!(status.set_aside, count(|fate| *fate == Fate::SetAside));
+        for pending in &status.pending_tasks {
+            assert_eq!(pending.failures, u64::from(self.failures[pending.task as usize]));
+        }
         assert!(status.todo + status.pending > 0, "a settled pass must have turned over");
         assert!(self.finished.values().all(|times| *times == 1), "{:?}", self.finished);
         let (facts, changes) = &self.disk;

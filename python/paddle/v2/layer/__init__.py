@@ -35,9 +35,11 @@ from paddle.v2.layer.cost import (
     sum_cost,
 )
 from paddle.v2.layer.data import data
+from paddle.v2.layer.image import batch_norm, img_cmrnorm, img_conv, img_pool, maxout, spp
 from paddle.v2.layer.mixed import MixedLayer, mixed
 from paddle.v2.layer.projection import (
     Projection,
+    context_projection,
     dotmul_operator,
     dotmul_projection,
     full_matrix_projection,
@@ -46,69 +48,101 @@ from paddle.v2.layer.projection import (
     table_projection,
     trans_full_matrix_projection,
 )
+from paddle.v2.layer.recurrent import grumemory, lstmemory, recurrent
+from paddle.v2.layer.sampled import hsigmoid, nce
 from paddle.v2.layer.sequence import AggregateLevel, first_seq, last_seq, pooling
+from paddle.v2.layer.sequence_rows import (
+    ExpandLevel,
+    expand,
+    repeat,
+    seq_concat,
+    seq_reshape,
+    seq_slice,
+    sub_seq,
+)
+from paddle.v2.layer.tagging import crf, crf_decoding, ctc, warp_ctc
 from paddle.v2.layer.weighted import embedding, factorization_machine, fc
 
 LayerOutput = Layer
 
 __all__ = [
     "AggregateLevel",
+    "ExpandLevel",
     "Layer",
     "LayerOutput",
     "MixedLayer",
     "Parameter",
     "Projection",
     "addto",
+    "batch_norm",
     "classification_cost",
     "concat",
+    "context_projection",
     "cos_sim",
+    "crf",
+    "crf_decoding",
     "cross_entropy_cost",
     "cross_entropy_with_selfnorm_cost",
+    "ctc",
     "data",
     "dot_prod",
     "dotmul_operator",
     "dotmul_projection",
     "dropout",
     "embedding",
+    "expand",
     "factorization_machine",
     "fc",
     "first_seq",
     "full_matrix_projection",
+    "grumemory",
+    "hsigmoid",
     "huber_classification_cost",
     "huber_regression_cost",
     "identity_projection",
+    "img_cmrnorm",
+    "img_conv",
+    "img_pool",
     "interpolation",
     "last_seq",
+    "lstmemory",
     "max_id",
+    "maxout",
     "mixed",
     "mse_cost",
     "multi_binary_label_cross_entropy_cost",
+    "nce",
     "pooling",
     "rank_cost",
+    "recurrent",
     "regression_cost",
+    "repeat",
     "scaling",
     "scaling_projection",
+    "seq_concat",
+    "seq_reshape",
+    "seq_slice",
     "slope_intercept",
     "smooth_l1_cost",
+    "spp",
     "square_error_cost",
+    "sub_seq",
     "sum_cost",
     "table_projection",
     "trans",
     "trans_full_matrix_projection",
+    "warp_ctc",
 ]
 
 # What the original has beside these.
 NOT_YET = """
-    BaseGeneratedInput ExpandLevel GeneratedInput StaticInput SubsequenceInput batch_norm
-    beam_search bilinear_interp block_expand clip context_projection conv_operator conv_projection
-    conv_shift convex_comb crf crf_decoding crop cross_channel_norm cross_entropy_over_beam ctc
-    detection_output eos expand gated_unit get_output gru_step gru_step_naive grumemory hsigmoid
-    img_cmrnorm img_conv img_conv3d img_pool img_pool3d kmax_seq_score l2_distance lambda_cost
-    linear_comb lstm_step lstmemory maxout memory multibox_loss multiplex nce out_prod pad power
-    prelu print printer priorbox recurrent recurrent_group repeat resize roi_pool rotate row_conv
-    row_l2_norm sampling_id scale_shift scale_sub_region selective_fc seq_concat seq_reshape
-    seq_slice slice_projection spp sub_nested_seq sub_seq sum_to_one_norm switch_order tensor
-    warp_ctc
+    BaseGeneratedInput GeneratedInput StaticInput SubsequenceInput beam_search bilinear_interp
+    block_expand clip conv_operator conv_projection conv_shift convex_comb crop cross_channel_norm
+    cross_entropy_over_beam detection_output eos gated_unit get_output gru_step gru_step_naive
+    img_conv3d img_pool3d kmax_seq_score l2_distance lambda_cost linear_comb lstm_step memory
+    multibox_loss multiplex out_prod pad power prelu print printer priorbox recurrent_group resize
+    roi_pool rotate row_conv row_l2_norm sampling_id scale_shift scale_sub_region selective_fc
+    slice_projection sub_nested_seq sum_to_one_norm switch_order tensor
 """.split()
 
 

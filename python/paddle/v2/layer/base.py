@@ -142,6 +142,8 @@ class Layer:
                 "in its ParamAttr, or give the data type a size",
                 layer=self.name,
             )
+        if slot["is_measured"]:
+            said = dataclasses.replace(said, is_static=True)
         first_values = said.initial(slot["initial"])
         return Parameter(name, (rows, columns), first_values, said, self.name, self.place)
 

@@ -82,6 +82,32 @@ def dotmul_projection(input: Layer, param_attr: object = None) -> Projection:
 
 
 @mistake.checked_arguments
+def context_projection(
+    input: Layer,
+    context_len: int,
+    context_start: int | None = None,
+    padding_attr: object = False,
+) -> Projection:
+    """Each row beside its neighbours: `context_len` rows from `context_start` on, 0 being itself.
+
+    The row is in the middle unless `context_start` is given. Beyond the ends of a sequence are
+    zeros, or learnt rows if `padding_attr` is a ParamAttr or True.
+    """
+    length = mistake.whole("context_len", context_len)
+    start = -((length - 1) // 2)
+    if context_start is not None:
+        start = mistake.whole("context_start", context_start, least=-(2**31))
+    padding = attr.bias(padding_attr, False)
+    description = {
+        "name": "context",
+        "start": start,
+        "length": length,
+        "is_padding_learnt": padding is not None,
+    }
+    return _projection(description, (one("input", input),), padding)
+
+
+@mistake.checked_arguments
 def dotmul_operator(a: Layer, b: Layer, scale: float = 1) -> Projection:
     """`scale·a·b`, element by element."""
     description = {"name": "dotmul_operator", "scale": mistake.real("scale", scale)}

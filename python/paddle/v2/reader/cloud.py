@@ -173,6 +173,8 @@ class _Source:
         self._unfinished: set[_native.MasterTask] = set()
         self._reported: set[tuple[int, int]] = set()
         self._failure: Exception | None = None
+        # The latest pass that records came from.
+        self._pass = -1
         # The last iteration ended before its pass did, and whether the next one continues it.
         self.is_open = False
         self.is_resumed = False
@@ -186,7 +188,7 @@ class _Source:
             while True:
                 self._report_restores()
                 answer = self._next_task()
-                if answer == "pass_over" and is_late:
+                if answer == "pass_over" and (is_late or self._was_rolled_back()):
                     is_late = False
                 elif isinstance(answer, str):
                     self.is_open = answer == "wait"
@@ -214,6 +216,7 @@ class _Source:
 
     def _read(self, task: _native.MasterTask, downstream: Downstream) -> Iterator[Any]:
         self._unfinished.add(task)
+        self._pass = max(self._pass, task.pass_number)
         try:
             # No Python code of ours runs between records.
             records = task.records()
@@ -227,6 +230,11 @@ class _Source:
             raise
         else:
             downstream.mark(lambda: self._finish(task))
+
+    def _was_rolled_back(self) -> bool:
+        """Whether the pass that is over is one before ours, which restored servers had forgotten."""
+        following = self._client.current_pass
+        return following is not None and following <= self._pass
 
     def _fail(self, task: _native.MasterTask, reason: str) -> None:
         self._unfinished.discard(task)

@@ -49,7 +49,7 @@ pub(crate) struct Serve {
         long = "task_timeout",
         aliases = ["task-timeout", "task-timeout-dur", "task-timout-dur"],
         value_name = "TIME",
-        default_value = "60",
+        default_value = "15",
         value_parser = cli::duration::parse
     )]
     pub(crate) task_timeout: Duration,

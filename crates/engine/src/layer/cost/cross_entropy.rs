@@ -2,7 +2,7 @@
 
 use super::super::{Layer, Plan, Run, attributes, expect_dense, expect_inputs};
 use super::{Coefficient, expect_known, expect_weight, plan_rows, weighted};
-use crate::argument::{Argument, Logits};
+use crate::argument::{Argument, Origin};
 use crate::shape::{Shape, Value};
 use crate::topology;
 use burn::tensor::{Int, Tensor, TensorData, activation};
@@ -32,7 +32,7 @@ impl Layer for CrossEntropy {
 }
 
 /// Checks that the label is an id of one of the input's columns.
-pub(super) fn expect_labels(inputs: &[Shape]) -> Result<()> {
+pub(in crate::layer) fn expect_labels(inputs: &[Shape]) -> Result<()> {
     let (input, label) = (&inputs[0], &inputs[1]);
     expect_dense("the input", input)?;
     if label.value != Value::Integer {
@@ -52,8 +52,8 @@ pub(super) fn expect_labels(inputs: &[Shape]) -> Result<()> {
 
 /// The logarithm of the label's probability in each row, from logits where they are known.
 fn label_logarithm(inputs: &[&Argument]) -> Result<Tensor<2>> {
-    match &inputs[0].logits {
-        Some(Logits::Softmax(logits)) => {
+    match &inputs[0].origin {
+        Some(Origin::Softmax(logits)) => {
             Ok(activation::log_softmax(logits.clone(), 1).gather(1, labels(inputs)?))
         }
         _ => picked_logarithm(inputs),

@@ -6,7 +6,7 @@ use super::super::{
 };
 use super::{Coefficient, expect_known, plan_rows, weighted};
 use crate::activation::softplus;
-use crate::argument::{Argument, Logits, Value, tensor};
+use crate::argument::{Argument, Origin, Value, tensor};
 use crate::batch::Lists;
 use crate::shape::{self, Shape};
 use crate::topology;
@@ -54,8 +54,8 @@ impl Layer for MultiBinaryLabelCrossEntropy {
             }
             _ => inputs[1].dense()?,
         };
-        let cost = match &inputs[0].logits {
-            Some(Logits::Sigmoid(x)) => softplus(x.clone()) - x.clone() * y,
+        let cost = match &inputs[0].origin {
+            Some(Origin::Sigmoid(x)) => softplus(x.clone()) - x.clone() * y,
             _ => {
                 // 0·ln 0 is 0 here, not NaN.
                 let logarithm = |p: Tensor<2>| p.clamp_min(f32::MIN_POSITIVE).log();

@@ -1,5 +1,6 @@
 //! The sum of projections, each of one input (operators: of two), one small file each.
 
+mod context;
 mod dotmul;
 mod dotmul_operator;
 mod full_matrix;
@@ -29,6 +30,7 @@ struct Mixed {
 #[derive(Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 enum Description {
+    Context(context::Context),
     Dotmul(dotmul::Dotmul),
     DotmulOperator(dotmul_operator::DotmulOperator),
     FullMatrix(full_matrix::FullMatrix),
@@ -41,6 +43,7 @@ enum Description {
 impl Description {
     fn projection(&self) -> &dyn Projection {
         match self {
+            Description::Context(projection) => projection,
             Description::Dotmul(projection) => projection,
             Description::DotmulOperator(projection) => projection,
             Description::FullMatrix(projection) => projection,

@@ -47,6 +47,36 @@ pub(super) fn cases() -> Vec<Case> {
     let dense = |size| labelled("linear", size, Value::Dense);
     let binary = "multi_binary_label_cross_entropy";
     vec![
+        cost("crf", "", json!({}), ids("linear")).of_sequences(),
+        cost("crf", "weighted", json!({}), |net, level| {
+            let mut inputs = labelled("linear", 3, Value::Integer)(net, level);
+            inputs.push(net.input("w", Level::Single, 1));
+            inputs
+        })
+        .of_sequences(),
+        cost("crf", "beside what it decodes", json!({}), |net, level| {
+            let inputs = labelled("linear", 3, Value::Integer)(net, level);
+            for (name, count) in [("best", 1), ("wrong", 2)] {
+                net.add(json!({
+                    "name": name, "kind": "crf_decoding", "inputs": inputs[..count],
+                    "parameters": ["_out.w0"],
+                }));
+            }
+            inputs
+        })
+        .of_sequences(),
+        ctc("of softmax", "softmax", false),
+        ctc("of other numbers", "sigmoid", false),
+        ctc("of scores", "linear", true),
+        cost("hsigmoid", "", json!({"classes": 5}), labelled("linear", 5, Value::Integer)),
+        cost("hsigmoid", "of two, with bias", json!({"classes": 6, "has_bias": true}), of_two),
+        cost("nce", "", noise(json!({})), labelled("linear", 4, Value::Integer)),
+        cost(
+            "nce",
+            "of two, with bias and weight",
+            noise(json!({"has_bias": true, "has_weight": true})),
+            weighted(of_two),
+        ),
         cost("cross_entropy", "of softmax", json!({}), ids("softmax")),
         cost("cross_entropy", "of other numbers", json!({}), ids("sigmoid")),
         cost("cross_entropy", "of softmax, weighted", json!({}), weighted(ids("softmax"))),
@@ -80,6 +110,34 @@ pub(super) fn cases() -> Vec<Case> {
         cost("square_error", "weighted", json!({}), weighted(dense(3))),
         cost("sum", "", json!({}), |net, level| vec![net.activated("a", level, 3, "tanh")]),
     ]
+}
+
+/// Three times as many rows as labels, so that there is room for blanks between repeats.
+fn ctc(variant: &str, activation: &'static str, is_linear: bool) -> Case {
+    let attributes = json!({"blank": 2, "is_linear": is_linear});
+    let case = cost("ctc", variant, attributes, move |net, level| {
+        let part = net.activated("a", level, 3, activation);
+        let mut rows = part.clone();
+        for name in ["twice", "thrice"] {
+            let inputs = [&rows, &part];
+            rows = net.add(json!({"name": name, "kind": "sequence_concat", "inputs": inputs}));
+        }
+        vec![rows, net.data("label", Value::Integer, level, 2)]
+    });
+    case.of_sequences().of_any_lengths()
+}
+
+/// Noise that is nearly always class 1, so that what is drawn is known.
+fn noise(mut attributes: serde_json::Value) -> serde_json::Value {
+    attributes["classes"] = json!(4);
+    attributes["negatives"] = json!(3);
+    attributes["distribution"] = json!([1e-9, 1.0 - 3e-9, 1e-9, 1e-9]);
+    attributes
+}
+
+fn of_two(net: &mut Net, level: Level) -> Vec<String> {
+    let inputs = [net.input("a", level, 3), net.input("b", level, 2)];
+    inputs.into_iter().chain([net.data("label", Value::Integer, level, 4)]).collect()
 }
 
 fn rank(net: &mut Net, level: Level) -> Vec<String> {

@@ -31,9 +31,21 @@ fn table(value: Value, size: usize) -> Case {
     Case { name: format!("{} of {size} {value:?} keys", case.name), ..case }
 }
 
+/// Rows beside their neighbours.
+fn context(window: serde_json::Value) -> Case {
+    let name = format!("mixed context {window}");
+    let case = of_one(window, "context", |net, level| vec![net.input("a", level, 2)]);
+    Case { name, ..case.of_sequences() }
+}
+
 pub(super) fn cases() -> Vec<Case> {
     let one = |net: &mut Net, level: Level| vec![net.input("a", level, 3)];
     vec![
+        context(json!({"start": -1, "length": 3})),
+        context(json!({"start": -2, "length": 4, "is_padding_learnt": true})),
+        context(json!({"start": 1, "length": 2, "is_padding_learnt": true})),
+        context(json!({"start": -3, "length": 2})),
+        context(json!({"start": 0, "length": 1, "is_padding_learnt": true})),
         of_one(json!({}), "dotmul", one),
         of_one(json!({"scale": -2.5}), "dotmul_operator", |net, level| {
             vec![net.input("a", level, 3), net.input("b", level, 3)]

@@ -3,8 +3,11 @@
 
 mod activation;
 mod cost;
+mod image;
 mod layer;
 mod mixed;
+mod recurrent;
+mod sequence;
 
 use crate::net::Net;
 use engine::shape::Level;
@@ -18,6 +21,8 @@ pub(crate) struct Case {
     is_cost: bool,
     /// Whether its slope jumps somewhere: differences are taken over shorter distances.
     pub(crate) has_kinks: bool,
+    /// Whether sequences that it takes together must be of one length.
+    pub(crate) is_row_by_row: bool,
     /// The lengths of each sample, for rows and for sequences.
     batches: Vec<(Level, &'static [usize])>,
     build: Box<Build>,
@@ -43,6 +48,7 @@ impl Case {
             projection: None,
             is_cost: false,
             has_kinks: false,
+            is_row_by_row: true,
             batches: SINGLE.into_iter().chain(SEQUENCES).collect(),
             build: Box::new(build),
         }
@@ -64,6 +70,11 @@ impl Case {
         self.with_batches(SEQUENCES)
     }
 
+    /// Takes sequences of different lengths.
+    fn of_any_lengths(self) -> Case {
+        Case { is_row_by_row: false, ..self }
+    }
+
     /// Its networks, each with the lengths of a batch.
     pub(crate) fn nets(&self) -> impl Iterator<Item = (Net, String, &'static [usize])> {
         self.batches.iter().map(|(level, lengths)| {
@@ -77,6 +88,14 @@ impl Case {
 
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
-    let cases = [layer::cases(), mixed::cases(), cost::cases(), activation::cases()];
+    let cases = [
+        layer::cases(),
+        image::cases(),
+        mixed::cases(),
+        recurrent::cases(),
+        sequence::cases(),
+        cost::cases(),
+        activation::cases(),
+    ];
     cases.into_iter().flatten().collect()
 }

@@ -1,5 +1,10 @@
 //! What layers compute, written down once more: plainly, row by row, in double precision.
 
+mod picture;
+mod recurrent;
+mod sequence;
+mod tagging;
+
 use engine::activation::Activation;
 use engine::batch::{Output, Rows};
 use engine::topology::Layer;
@@ -20,16 +25,29 @@ struct Given<'a> {
     inputs: Vec<Input>,
     /// Without the bias.
     parameters: &'a [Matrix],
+    /// Height and width of the first input, if it is known as a picture.
+    frame: Option<(usize, usize)>,
 }
 
 /// The output of a layer in a test, from what its inputs gave.
-pub(crate) fn forward(layer: &Layer, inputs: &[Output], parameters: &[Matrix]) -> Matrix {
+pub(crate) fn forward(
+    layer: &Layer,
+    inputs: &[Output],
+    parameters: &[Matrix],
+    frame: Option<(usize, usize)>,
+) -> Matrix {
     let own = parameters.len() - usize::from(layer.has_bias);
     let inputs: Vec<Input> = inputs.iter().map(Input::of).collect();
     let offsets = inputs[0].offsets.clone();
-    let mut rows = Given { layer, inputs, parameters: &parameters[..own] }.forward();
+    let mut rows = Given { layer, inputs, parameters: &parameters[..own], frame }.forward();
     if layer.has_bias {
-        rows = rows.iter().map(|row| zip(row, &parameters[own][0], |x, b| x + b)).collect();
+        // One number for each column, or for each channel.
+        let bias = &parameters[own][0];
+        let biased = |row: &Vec<f64>| {
+            let columns = row.iter().enumerate();
+            columns.map(|(column, x)| x + bias[column * bias.len() / row.len()]).collect()
+        };
+        rows = rows.iter().map(biased).collect();
     }
     let rows = activate(layer.activation, &rows, offsets.as_deref());
     let stays = 1.0 - f64::from(layer.drop_rate);
@@ -94,6 +112,10 @@ impl Given<'_> {
         self.layer.attributes[name].as_str().unwrap()
     }
 
+    fn flag(&self, name: &str) -> bool {
+        self.layer.attributes.get(name).is_some_and(|value| value == true)
+    }
+
     fn row(&self, input: usize, row: usize) -> &[f64] {
         &self.inputs[input].rows[row]
     }
@@ -117,8 +139,19 @@ impl Given<'_> {
     }
 
     fn forward(&self) -> Matrix {
+        if let Some(rows) = self.of_pictures() {
+            return rows;
+        }
         match self.layer.kind.as_str() {
             "pooling" | "sequence_end" => self.of_sequences(),
+            "crf" => self.crf(),
+            "crf_decoding" => self.crf_decoding(),
+            "ctc" => self.ctc(),
+            "expand" => self.expand(),
+            "lstmemory" | "grumemory" | "recurrent" => self.recurrent(),
+            "sequence_concat" => self.sequence_concat(),
+            "sequence_reshape" => self.sequence_reshape(),
+            "sequence_slice" => self.sequence_slice(),
             "trans" => {
                 let rows = &self.inputs[0].rows;
                 (0..rows.len()).map(|i| rows.iter().map(|row| row[i]).collect()).collect()
@@ -178,12 +211,21 @@ impl Given<'_> {
                 }
                 sum
             }
+            "hsigmoid" => vec![self.hsigmoid(row)],
             "interpolation" => {
                 let w = self.number(2, row);
                 zip(x(0), x(1), |a, b| w * a + (1.0 - w) * b)
             }
             "max_id" => vec![best(x(0)) as f64],
             "mixed" => self.mixed(row),
+            "nce" => vec![self.nce(row)],
+            "repeat" => {
+                let times = self.attribute("times", 0.0) as usize;
+                match self.flag("is_by_column") {
+                    true => x(0).iter().flat_map(|x| vec![*x; times]).collect(),
+                    false => x(0).repeat(times),
+                }
+            }
             "scaling" => x(0).iter().map(|number| number * self.number(1, row)).collect(),
             "slope_intercept" => {
                 let (slope, intercept) =
@@ -217,7 +259,12 @@ impl Given<'_> {
             let number = |name: &str| projection.get(name).and_then(serde_json::Value::as_f64);
             let weight = self.parameters.get(slot);
             let name = projection["name"].as_str().unwrap();
+            let is_learnt = projection.get("is_padding_learnt").is_some_and(|value| value == true);
             let term = match name {
+                "context" => {
+                    let window = ["start", "length"].map(|name| number(name).unwrap() as isize);
+                    self.context(input, row, window, weight.filter(|_| is_learnt))
+                }
                 "dotmul" => zip(self.row(input, row), &weight.unwrap()[0], |x, w| x * w),
                 "dotmul_operator" => {
                     let scale = number("scale").unwrap();
@@ -240,7 +287,8 @@ impl Given<'_> {
             };
             add(&mut sum, &term);
             input += if name == "dotmul_operator" { 2 } else { 1 };
-            slot += usize::from(!matches!(name, "dotmul_operator" | "identity"));
+            let has_slot = !matches!(name, "context" | "dotmul_operator" | "identity");
+            slot += usize::from(has_slot || is_learnt);
         }
         sum
     }

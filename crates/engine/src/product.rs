@@ -1,0 +1,165 @@
+//! Products of matrices that lie in slices, for operations written by hand: Burn's own make a new
+//! tensor of each result, where here one piece of memory is written again and again.
+
+/// A matrix in a slice, or the transposed one of another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Matrix<'a> {
+    values: &'a [f32],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// Row after row.
+    pub(crate) fn new(values: &'a [f32], rows: usize, columns: usize) -> Self {
+        assert_eq!(values.len(), rows * columns, "a matrix of {rows} x {columns}");
+        Matrix { values, rows, columns, row_stride: columns, column_stride: 1 }
+    }
+
+    /// Rows of `width` numbers, as many as there are.
+    pub(crate) fn of_width(values: &'a [f32], width: usize) -> Self {
+        Matrix::new(values, values.len() / width, width)
+    }
+
+    /// `count` columns, from column `from` on, of rows of `width` numbers.
+    pub(crate) fn columns_of(values: &'a [f32], width: usize, from: usize, count: usize) -> Self {
+        assert!(from + count <= width, "columns {from} and {count} more of {width}");
+        let rows = values.len() / width;
+        let values = values.get(from..).unwrap_or(&[]);
+        Matrix { values, rows, columns: count, row_stride: width, column_stride: 1 }
+    }
+
+    /// The same numbers with rows for columns.
+    pub(crate) fn transposed(self) -> Self {
+        Matrix {
+            values: self.values,
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+        }
+    }
+}
+
+/// Columns, from column `from` on, of rows of `width` numbers, to be written.
+pub(crate) struct Columns<'a> {
+    pub(crate) values: &'a mut [f32],
+    pub(crate) width: usize,
+    pub(crate) from: usize,
+}
+
+/// Writes `a·b` to `out`, row after row.
+pub(crate) fn multiply(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32]) {
+    compute(a, b, Columns { values: out, width: b.columns, from: 0 }, false);
+}
+
+/// Adds `a·b` to `out`.
+pub(crate) fn add_product(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32]) {
+    compute(a, b, Columns { values: out, width: b.columns, from: 0 }, true);
+}
+
+/// Adds `a·b` to as many columns as it has.
+pub(crate) fn add_product_to(a: Matrix<'_>, b: Matrix<'_>, out: Columns<'_>) {
+    compute(a, b, out, true);
+}
+
+#[expect(unsafe_code, reason = "the kernels take pointers; a tensor for each product costs more")]
+fn compute(a: Matrix<'_>, b: Matrix<'_>, out: Columns<'_>, is_sum: bool) {
+    let Columns { values: out, width, from } = out;
+    assert_eq!(a.columns, b.rows, "the inner sizes of a product");
+    assert_eq!(out.len(), a.rows * width, "the size of a product");
+    assert!(from + b.columns <= width, "the columns of a product");
+    if out.is_empty() || b.columns == 0 || (a.columns == 0 && is_sum) {
+        return;
+    }
+    // SAFETY: the constructors checked that rows of a matrix are whole and its columns inside
+    // them, so every element lies in its slice by its strides; and the assertions above the same of
+    // the columns of `out` that are written. `out` is borrowed exclusively, so it overlaps neither;
+    // the kernels read and write at these indices only.
+    unsafe {
+        gemm::gemm(
+            a.rows,
+            b.columns,
+            a.columns,
+            out.as_mut_ptr().add(from),
+            1,
+            width as isize,
+            is_sum,
+            a.values.as_ptr(),
+            a.column_stride as isize,
+            a.row_stride as isize,
+            b.values.as_ptr(),
+            b.column_stride as isize,
+            b.row_stride as isize,
+            f32::from(u8::from(is_sum)),
+            1.0,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: [f32; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    const B: [f32; 6] = [1.0, 0.0, -1.0, 2.0, 1.0, 0.5];
+
+    type Product = fn(Matrix<'_>, Matrix<'_>, &mut [f32]);
+
+    fn check(a: Matrix<'_>, b: Matrix<'_>, product: Product, expect: [f32; 4]) {
+        let mut out = [10.0; 4];
+        product(a, b, &mut out);
+        assert_eq!(out, expect);
+    }
+
+    #[test]
+    fn a_product_replaces_what_was_there_or_is_added_to_it() {
+        let (a, b) = (Matrix::new(&A, 2, 3), Matrix::new(&B, 3, 2));
+        check(a, b, multiply, [2.0, 5.5, 5.0, 13.0]);
+        check(a, b, add_product, [12.0, 15.5, 15.0, 23.0]);
+    }
+
+    #[test]
+    fn a_transposed_matrix_is_read_by_columns() {
+        let (a, b) = (Matrix::new(&A, 3, 2), Matrix::new(&B, 2, 3));
+        check(a.transposed(), b.transposed(), multiply, [-4.0, 7.5, -4.0, 11.0]);
+    }
+
+    #[test]
+    fn a_product_over_nothing_is_zero() {
+        let nothing = Matrix::new(&[], 2, 0);
+        check(nothing, nothing.transposed(), multiply, [0.0; 4]);
+        check(nothing, nothing.transposed(), add_product, [10.0; 4]);
+    }
+
+    #[test]
+    fn some_columns_are_read_and_written_and_no_others() {
+        // The second and third column of two rows of three; the first row of their transposed.
+        let a = Matrix::columns_of(&A, 3, 1, 2);
+        let b = Matrix::of_width(&B[..2], 1);
+        let mut out = [10.0; 6];
+        add_product_to(a, b, Columns { values: &mut out, width: 3, from: 1 });
+        assert_eq!(out, [10.0, 12.0, 10.0, 10.0, 15.0, 10.0]);
+        add_product_to(a.transposed(), a, Columns { values: &mut out, width: 3, from: 0 });
+        assert_eq!(out, [39.0, 48.0, 10.0, 46.0, 60.0, 10.0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "the columns of a product")]
+    fn columns_that_are_not_there_are_not_written() {
+        let (a, b) = (Matrix::new(&A, 2, 3), Matrix::new(&B, 3, 2));
+        add_product_to(a, b, Columns { values: &mut [0.0; 4], width: 2, from: 1 });
+    }
+
+    #[test]
+    #[should_panic(expected = "the inner sizes")]
+    fn sizes_that_do_not_fit_are_refused() {
+        check(Matrix::new(&A, 2, 3), Matrix::new(&B, 2, 3), multiply, [0.0; 4]);
+    }
+}

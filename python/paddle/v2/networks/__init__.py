@@ -1,0 +1,45 @@
+"""Ready-made networks of several layers."""
+
+from typing import Any
+
+from paddle.v2 import mistake
+from paddle.v2.networks.image import (
+    img_conv_bn_pool,
+    img_conv_group,
+    simple_img_conv_pool,
+    small_vgg,
+    vgg_16_network,
+)
+from paddle.v2.networks.sequence import (
+    bidirectional_gru,
+    bidirectional_lstm,
+    sequence_conv_pool,
+    simple_gru,
+    simple_gru2,
+    simple_lstm,
+    text_conv_pool,
+)
+
+__all__ = [
+    "bidirectional_gru",
+    "bidirectional_lstm",
+    "img_conv_bn_pool",
+    "img_conv_group",
+    "sequence_conv_pool",
+    "simple_gru",
+    "simple_gru2",
+    "simple_img_conv_pool",
+    "simple_lstm",
+    "small_vgg",
+    "text_conv_pool",
+    "vgg_16_network",
+]
+
+NOT_YET = """
+    dot_product_attention gru_group gru_unit img_separable_conv inputs lstmemory_group
+    lstmemory_unit multi_head_attention outputs simple_attention
+""".split()
+
+
+def __getattr__(name: str) -> Any:
+    raise mistake.missing_name("paddle.networks", name, __all__, NOT_YET)
