@@ -17,6 +17,9 @@ pub(crate) const MACHINES: u32 = 6;
 pub(crate) struct Machines {
     folder: PathBuf,
     ports: Vec<u16>,
+    /// Removes the folder when this process, and with it the pipe to that one, is gone: a static is
+    /// never dropped.
+    _remover: Child,
 }
 
 impl Machines {
@@ -48,8 +51,13 @@ pub(crate) fn machines() -> Option<&'static Machines> {
 }
 
 fn start(sshd: &Path) -> Machines {
-    // Not removed: a static is never dropped. It holds no more than a few small files.
     let folder = tempfile::Builder::new().prefix("paddle-sshd-").tempdir().unwrap().keep();
+    let remover = Command::new("sh")
+        .args(["-c", "cat > /dev/null; rm -rf \"$0\""])
+        .arg(&folder)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
     for key in ["host_key", "user_key"] {
         let mut command = Command::new("ssh-keygen");
         command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(folder.join(key));
@@ -78,7 +86,7 @@ fn start(sshd: &Path) -> Machines {
     for port in &ports {
         wait_until("an ssh server answers", || has_banner(*port));
     }
-    Machines { folder, ports }
+    Machines { folder, ports, _remover: remover }
 }
 
 fn serve(sshd: &Path, folder: &Path, index: u32) -> (Child, u16) {
