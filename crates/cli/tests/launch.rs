@@ -12,6 +12,7 @@ mod launch {
     mod backend;
     mod conductor;
     mod face;
+    mod launched;
     mod local;
     mod mpi;
     mod ssh;

@@ -150,6 +150,7 @@ fn every_help_page_is_complete() {
     insta::assert_snapshot!(transcript(&[
         "--help",
         "version --help",
+        "kill --help",
         "pserver --help",
         "master --help",
         "master status --help",

@@ -21,6 +21,9 @@ pub mod replica;
 pub mod conductor;
 pub mod supervisor;
 
+pub mod server;
+
+pub mod launched;
 pub mod local;
 pub mod mpi;
 pub mod ssh;

@@ -14,7 +14,7 @@ fn backend() -> Local {
     Local { paddle: env!("CARGO_BIN_EXE_paddle").into() }
 }
 
-fn submission(folder: &Path, entry: &str) -> Submission {
+pub(crate) fn submission(folder: &Path, entry: &str) -> Submission {
     let spec = JobSpec {
         name: "job".to_owned(),
         user: "wuyi".to_owned(),
@@ -43,7 +43,7 @@ fn submission(folder: &Path, entry: &str) -> Submission {
 }
 
 /// Waits on a runtime that is gone afterwards, as that of a submitter that died.
-fn block<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) fn block<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Runtime::new().unwrap().block_on(work)
 }
 
@@ -51,12 +51,13 @@ fn observe(handle: &Handle) -> Observation {
     block(backend().observe(handle)).unwrap()
 }
 
-fn await_end(handle: &Handle) -> Observation {
-    wait_until("the job's end", || observe(handle).state.is_final());
-    observe(handle)
+pub(crate) fn await_end(backend: &dyn Backend, handle: &Handle) -> Observation {
+    let observe = || block(backend.observe(handle)).unwrap();
+    wait_until("the job's end", || observe().state.is_final());
+    observe()
 }
 
-fn trainer(rank: u32) -> ReplicaId {
+pub(crate) fn trainer(rank: u32) -> ReplicaId {
     ReplicaId::new(contract::role::Role::Trainer, rank)
 }
 
@@ -72,7 +73,7 @@ fn a_submitted_job_is_found_again_and_its_logs_are_read_in_pieces() {
     wait_until("the job runs", || observe(&handle).state == JobState::Running);
     assert_eq!(observe(&handle).replicas.len(), 3);
     std::fs::write(folder.path().join("go"), "").unwrap();
-    let end = await_end(&handle);
+    let end = await_end(&backend(), &handle);
     assert_eq!((end.state, end.exit_code), (JobState::Succeeded, Some(0)), "{end:?}");
     assert_eq!(logs(6), b"bye sesame\n");
     assert_eq!(logs(1000), b"");
@@ -89,7 +90,7 @@ fn a_submitted_job_is_found_again_and_its_logs_are_read_in_pieces() {
 fn a_failed_job_keeps_its_reason() {
     let folder = tempfile::tempdir().unwrap();
     let handle = block(backend().submit(&submission(folder.path(), "exit 9"))).unwrap();
-    let end = await_end(&handle);
+    let end = await_end(&backend(), &handle);
     assert_eq!((end.state, end.exit_code), (JobState::Failed, Some(9)));
     assert!(end.reason.contains("failed: exited with code 9"), "{}", end.reason);
 }
@@ -100,7 +101,7 @@ fn a_job_can_be_killed() {
     let handle = block(backend().submit(&submission(folder.path(), "exec sleep 1000"))).unwrap();
     wait_until("the job runs", || observe(&handle).state == JobState::Running);
     block(backend().kill(&handle)).unwrap();
-    assert_eq!(await_end(&handle).state, JobState::Killed);
+    assert_eq!(await_end(&backend(), &handle).state, JobState::Killed);
     let marker = folder.path().to_str().unwrap();
     wait_until("nothing is left", || processes_with(marker).is_empty());
 }
@@ -112,7 +113,7 @@ fn a_job_whose_conductor_is_killed_fails_and_leaves_nothing() {
     wait_until("the job runs", || observe(&handle).state == JobState::Running);
     let holder = std::fs::read_to_string(folder.path().join("job/conductor.lock")).unwrap();
     signal(holder.trim().parse().unwrap(), "KILL");
-    let end = await_end(&handle);
+    let end = await_end(&backend(), &handle);
     assert_eq!(end.state, JobState::Failed);
     assert!(end.reason.contains("died"), "{}", end.reason);
     let marker = folder.path().to_str().unwrap();

@@ -126,13 +126,3 @@ fn a_server_comes_back_at_its_port_and_is_told_to_restore() {
     assert_eq!(record.replicas[0].attempt, 1);
     assert!(seen.reasons.iter().any(|reason| reason.contains("pserver-0 is started again")));
 }
-
-#[test]
-fn a_server_that_others_may_need_is_left_to_end_by_itself() {
-    let server =
-        format!("{READY}; until [ -e trained ]; do sleep 0.01; done; sleep 0.2; echo left");
-    let policy = Policy { servers_leave: true, ..Policy::default() };
-    let (record, seen) = conduct(&server, "touch trained", policy);
-    assert_eq!(record.state, JobState::Succeeded, "{record:?}");
-    assert!(seen.lines.contains(&"pserver-0 left".to_owned()), "{:?}", seen.lines);
-}

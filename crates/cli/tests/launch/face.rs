@@ -13,6 +13,7 @@ fn transcript(args: &[&str]) -> String {
     std::fs::create_dir(&workspace).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_paddle"));
     command.arg("launch").args(args).current_dir(&workspace).env("USER", "wuyi");
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     let output = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let shown = format!(
@@ -61,6 +62,56 @@ fn a_dry_run_with_fixed_ports_knows_them_and_speaks_json() {
         "--",
         "./train.sh",
     ]));
+}
+
+#[test]
+fn a_dry_run_on_ssh_hosts_reaches_nobody() {
+    insta::assert_snapshot!(transcript(&[
+        "--dry-run",
+        "--hosts=root@192.168.100.17,root@192.168.100.18:9090",
+        "--job_dispatch_package=.",
+        "--root_dir=/home/paddle",
+        "--nics=eth0",
+        "--dot_period=10",
+        "--num_passes=10",
+        "--show_layer_stat",
+    ]));
+}
+
+#[test]
+fn a_dry_run_under_mpi_shows_the_mpirun() {
+    insta::assert_snapshot!(transcript(&[
+        "--dry-run",
+        "--backend=mpi",
+        "-n",
+        "3",
+        "--hostfile=/etc/hosts",
+        "--mpirun_args=--map-by node",
+        "--async",
+        "--",
+        "python",
+        "train.py",
+        "-n",
+        "3",
+    ]));
+}
+
+#[test]
+fn wrong_calls_for_clusters_say_what_to_do() {
+    let calls: [&[&str]; 11] = [
+        &["--hosts=a,b"],
+        &["--hosts=a,a", "-p", ".", "--", "true"],
+        &["--hosts=a", "-p", ".", "-j", "/x", "--", "true"],
+        &["--hosts=a", "-j", "x", "--", "true"],
+        &["--hosts=a", "-j", "/x", "--config=trainer_config.py"],
+        &["--hosts=a", "-j", "/x", "--trainer_id=1"],
+        &["--hosts=a", "-j", "/x", "--lr=1", "--", "true"],
+        &["--hosts=a", "--trainers=2", "-j", "/x", "--", "true"],
+        &["--backend=ssh", "--", "true"],
+        &["--backend=mpi", "--", "true"],
+        &["--backend=mpi", "-n", "2", "--hostfile=missing", "--", "true"],
+    ];
+    insta::assert_snapshot!(calls.map(transcript).concat());
 }
 
 #[test]

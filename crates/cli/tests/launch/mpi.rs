@@ -35,7 +35,7 @@ impl Harness for Mpi {
     }
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -106,6 +106,45 @@ fn nothing_is_left_when_mpirun_itself_is_killed() {
     }
     signal(launch.id(), "KILL");
     assert_eq!(job.finish(launch).code, 137);
+}
+
+#[test]
+fn the_documented_script_runs_a_program_that_reads_the_rank_of_mpi() {
+    if component::find("mpirun").is_none() {
+        return;
+    }
+    let job = Job::new(&Mpi, 2);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/word2vec/start_mpi_train.sh");
+    std::fs::copy(script, job.folder().join("start_mpi_train.sh")).unwrap();
+    let program = "import os, sys\nnode_id = os.getenv('OMPI_COMM_WORLD_RANK')\n\
+                   if not node_id:\n    raise EnvironmentError('must provide the rank')\n\
+                   print(node_id, os.environ['PADDLE_INIT_TRAINER_ID'], sys.argv[1:])\n";
+    std::fs::write(job.folder().join("train.py"), program).unwrap();
+    let bin = Path::new(env!("CARGO_BIN_EXE_paddle")).parent().unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new("mpirun");
+    command.args(["-hostfile", "machines", "-n", "2"]).arg(job.folder().join("start_mpi_train.sh"));
+    command.args(["--preset", "test"]).current_dir(job.folder()).env("PATH", path);
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    // Two servers with two ports each, below them the port of rank 0; other tests run meanwhile.
+    command.env("PADDLE_INIT_PORT", free_ports(5).to_string());
+    let ended = job.finish(spawn(command));
+    assert_eq!(ended.code, 0, "{ended:?}");
+    for rank in 0..2 {
+        let log = job.folder().join(format!("logs/trainer-{rank}.log"));
+        let expected = format!("{rank} {rank} ['--preset', 'test']\n");
+        assert_eq!(std::fs::read_to_string(log).unwrap(), expected);
+    }
+}
+
+/// The second of several ports in a row that nobody uses now.
+fn free_ports(count: u16) -> u16 {
+    let first = || {
+        let first = free_port();
+        let is_free = |port: u16| TcpListener::bind(("0.0.0.0", port)).is_ok();
+        (first < u16::MAX - count && (first..first + count).all(is_free)).then_some(first + 1)
+    };
+    std::iter::repeat_with(first).flatten().next().unwrap()
 }
 
 #[test]

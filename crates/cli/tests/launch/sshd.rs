@@ -7,7 +7,7 @@ use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 /// How many there are.
@@ -67,20 +67,21 @@ fn start(sshd: &Path) -> Machines {
     let (sshd, place) = (sshd.to_owned(), folder.clone());
     // A server is told of the end of the thread that started it, so that thread stays.
     std::thread::spawn(move || {
-        let ports = (0..MACHINES).map(|index| serve(&sshd, &place, index)).collect();
+        let (servers, ports): (Vec<Child>, Vec<u16>) =
+            (0..MACHINES).map(|index| serve(&sshd, &place, index)).unzip();
         sender.send(ports).unwrap();
-        loop {
-            std::thread::park();
+        for mut server in servers {
+            server.wait().unwrap();
         }
     });
-    let ports: Vec<u16> = receiver.recv().unwrap();
+    let ports = receiver.recv().unwrap();
     for port in &ports {
         wait_until("an ssh server answers", || has_banner(*port));
     }
     Machines { folder, ports }
 }
 
-fn serve(sshd: &Path, folder: &Path, index: u32) -> u16 {
+fn serve(sshd: &Path, folder: &Path, index: u32) -> (Child, u16) {
     let home = folder.join(format!("home-{index}"));
     std::fs::create_dir(&home).unwrap();
     let bin = Path::new(env!("CARGO_BIN_EXE_paddle")).parent().unwrap();
@@ -102,7 +103,7 @@ fn serve(sshd: &Path, folder: &Path, index: u32) -> u16 {
     );
     let file = folder.join(format!("sshd_config_{index}"));
     std::fs::write(&file, config).unwrap();
-    Command::new("setpriv")
+    let server = Command::new("setpriv")
         .args(["--pdeathsig", "KILL"])
         .arg(sshd)
         .args(["-D", "-e", "-f"])
@@ -112,7 +113,7 @@ fn serve(sshd: &Path, folder: &Path, index: u32) -> u16 {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    port
+    (server, port)
 }
 
 /// A PATH that leads to everything but rsync.

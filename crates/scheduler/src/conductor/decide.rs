@@ -85,7 +85,7 @@ pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, St
         return (Decision::Start(waiting), "all servers are ready".to_owned());
     }
     let has_succeeded = |replica: &ReplicaRecord| replica.state == ReplicaState::Succeeded;
-    if trainers().all(has_succeeded) && (!policy.servers_leave || servers().all(has_succeeded)) {
+    if trainers().all(has_succeeded) {
         return end(Verdict {
             state: JobState::Succeeded,
             exit_code: 0,
@@ -200,8 +200,7 @@ fn not_ready(replica: &ReplicaRecord, policy: &Policy) -> Verdict {
 mod tests {
     use super::*;
 
-    const POLICY: Policy =
-        Policy { restarts: 2, ready_ms: 1000, grace_ms: 500, servers_leave: false };
+    const POLICY: Policy = Policy { restarts: 2, ready_ms: 1000, grace_ms: 500 };
 
     /// A job given as `pserver-0 running, trainer-0 failed 1`: replicas, states, exit codes; `@N`
     /// is the attempt. All were started at 100 and ended at 200.
@@ -282,9 +281,6 @@ mod tests {
         check(300, "pserver-0 running, trainer-0 succeeded 0", "succeeded 0");
         // A server leaves by itself when the last trainer has said goodbye.
         check(300, "pserver-0 succeeded 0, trainer-0 running", "wait None");
-        let leaving = Policy { servers_leave: true, ..POLICY };
-        let job = record("pserver-0 running, trainer-0 succeeded 0");
-        assert_eq!(decide(300, &job, &leaving).0, Decision::Wait(None));
     }
 
     #[test]

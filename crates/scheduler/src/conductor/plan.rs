@@ -78,14 +78,11 @@ pub struct Policy {
     pub ready_ms: u64,
     /// How long a replica may take to end after SIGTERM.
     pub grace_ms: u64,
-    /// Whether servers are left to end by themselves after the trainers of this plan: others, that
-    /// the plan does not know, may still need them.
-    pub servers_leave: bool,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Policy { restarts: 0, ready_ms: 60_000, grace_ms: 5_000, servers_leave: false }
+        Policy { restarts: 0, ready_ms: 60_000, grace_ms: 5_000 }
     }
 }
 

@@ -69,7 +69,9 @@ impl Backend for Local {
         replica: ReplicaId,
         offset: u64,
     ) -> BoxFuture<'a, Result<Vec<u8>>> {
-        Box::pin(async move { logs(directory(handle)?, replica, offset) })
+        Box::pin(async move {
+            logs(&JobRecord::read(&directory(handle)?.join(STATE))?, replica, offset)
+        })
     }
 
     fn kill<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, Result<()>> {
@@ -143,8 +145,8 @@ fn observe(directory: &Path) -> Result<Observation> {
     Ok(state::observation(is_alive, record))
 }
 
-fn logs(directory: &Path, replica: ReplicaId, offset: u64) -> Result<Vec<u8>> {
-    let record = JobRecord::read(&directory.join(STATE))?;
+/// What a replica has printed, from the file on this machine that its job's record names.
+pub(crate) fn logs(record: &JobRecord, replica: ReplicaId, offset: u64) -> Result<Vec<u8>> {
     let path = match record.replica(replica) {
         Some(replica) => replica.log.clone(),
         None => {

@@ -3,9 +3,10 @@
 use crate::Submission;
 use crate::conductor::plan::{HostPlan, JobPlan, PORT, Policy, ReplicaPlan};
 use crate::replica::ReplicaId;
+use crate::server::{self, RESTORE, Server, shifted};
 use contract::Result;
 use contract::env::Environment;
-use contract::port::{Endpoint, Ports};
+use contract::port::Endpoint;
 use contract::role::Role;
 use std::path::Path;
 
@@ -16,8 +17,6 @@ const INTERFACE: &str = "lo";
 /// What people look for in a list of processes.
 const COMMENT: &str = "paddle_process_by_paddle";
 
-/// What a server is told that begins with a checkpoint.
-const RESTORE: &str = "--restore";
 /// Where the master keeps its state, in the job's directory.
 pub const MASTER_STATE: &str = "master";
 
@@ -61,24 +60,21 @@ fn replica(submission: &Submission, id: ReplicaId, paddle: &Path) -> Result<Repl
     };
     environment.pserver_endpoints = endpoints(submission)?;
     environment.ports.first = match id.role {
-        Role::Pserver => first_port(submission, id.rank)?,
+        Role::Pserver => shifted(submission.ports, id.rank)?.first,
         Role::Master => 0,
-        Role::Trainer => first_port(submission, 0)?,
+        Role::Trainer => submission.ports.first,
     };
     let argv = match id.role {
         Role::Trainer => program(submission),
         Role::Pserver => pserver(submission, id.rank, paddle),
         Role::Master => master(submission, paddle),
     };
-    let restore = match (id.role, submission.restore) {
-        (Role::Pserver, false) if submission.checkpoint_dir.is_some() => vec![RESTORE.to_owned()],
-        _ => Vec::new(),
-    };
+    let keeps_checkpoints = id.role == Role::Pserver && submission.checkpoint_dir.is_some();
     Ok(ReplicaPlan {
         id,
         host: 0,
         argv,
-        again: restore,
+        again: server::again(keeps_checkpoints, submission.restore),
         environment,
         extra: spec.env.clone(),
         directory: spec.package.clone().into(),
@@ -87,23 +83,12 @@ fn replica(submission: &Submission, id: ReplicaId, paddle: &Path) -> Result<Repl
     })
 }
 
-/// The first port of a server: the one asked for, and after it room for the servers before this.
-fn first_port(submission: &Submission, rank: u32) -> Result<u16> {
-    let Ports { first, dense, sparse } = submission.ports;
-    if first == 0 {
-        return Ok(0);
-    }
-    let port = u32::from(first) + rank * (u32::from(dense) + u32::from(sparse));
-    let ports = Ports { first: u16::try_from(port).unwrap_or(u16::MAX), dense, sparse };
-    ports.check().map(|()| ports.first)
-}
-
 /// Where the servers will be, if that can be told already.
 fn endpoints(submission: &Submission) -> Result<Vec<Endpoint>> {
     if submission.ports.first == 0 {
         return Ok(Vec::new());
     }
-    let endpoint = |rank| Endpoint::new(ADDRESS, first_port(submission, rank)?);
+    let endpoint = |rank| Endpoint::new(ADDRESS, shifted(submission.ports, rank)?.first);
     (0..submission.spec.pservers).map(endpoint).collect()
 }
 
@@ -116,18 +101,15 @@ fn program(submission: &Submission) -> Vec<String> {
 
 fn pserver(submission: &Submission, rank: u32, paddle: &Path) -> Vec<String> {
     let Submission { spec, ports, .. } = submission;
-    let mut argv = vec![
-        paddle.to_string_lossy().into_owned(),
-        "pserver".to_owned(),
-        format!("--nics={INTERFACE}"),
-        format!("--port={PORT}"),
-        format!("--ports_num={}", ports.dense),
-        format!("--ports_num_for_sparse={}", ports.sparse),
-        format!("--num_gradient_servers={}", spec.trainers),
-        format!("--index={rank}"),
-        format!("--servers={}", spec.pservers),
-        format!("--comment={COMMENT}"),
-    ];
+    let server = Server {
+        paddle: &paddle.to_string_lossy(),
+        nic: INTERFACE,
+        ports: *ports,
+        place: (rank, spec.pservers),
+        trainers: spec.trainers,
+        comment: COMMENT,
+    };
+    let mut argv = server.argv();
     argv.extend(submission.restore.then(|| RESTORE.to_owned()));
     argv
 }

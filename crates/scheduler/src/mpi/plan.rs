@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use contract::Result;
 use contract::env::Environment;
 use contract::job::JobSpec;
 use contract::port::{Endpoint, Ports};
 use contract::role::Role;
 use contract::secret::Secret;
-use contract::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::ReplicaId;
-use crate::conductor::plan::{HostPlan, JobPlan, PORT, Policy, ReplicaPlan};
+use crate::conductor::plan::{HostPlan, JobPlan, Policy, ReplicaPlan};
+use crate::server::{self, RESTORE, Server, shifted};
 
 /// A rank as it introduces itself to rank 0. Machines may differ, so each says its own paths.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,16 +50,14 @@ pub struct Job<'a> {
     pub token: &'a Secret,
     /// Where servers keep checkpoints: a directory that all machines share.
     pub checkpoint_dir: Option<&'a str>,
+    /// Whether servers begin with the newest checkpoint.
+    pub restore: bool,
     /// What is done about failures and ends.
     pub policy: Policy,
 }
 
 /// The text by which people find the servers of such jobs.
-const COMMENT: &str = "--comment=paddle_cluster_pserver";
-
-/// How long `mpirun` waits between SIGTERM and SIGKILL: longer than rank 0 gives its replicas. Its
-/// own default is one second.
-const GRACE_SECONDS: &str = "15";
+const COMMENT: &str = "paddle_cluster_pserver";
 
 /// One server and one trainer for each rank.
 pub fn plan(job: &Job<'_>, members: &[Member]) -> Result<JobPlan> {
@@ -92,15 +91,7 @@ pub fn directory(member: &Member, rank: usize) -> PathBuf {
 }
 
 fn ports(job: &Job<'_>, member: &Member) -> Result<Ports> {
-    let Ports { first, dense, sparse } = job.ports;
-    let shifted = u32::from(first) + member.local_rank * (u32::from(dense) + u32::from(sparse));
-    let first = if first == 0 { Ok(0) } else { u16::try_from(shifted) };
-    let ports = first.map(|first| Ports { first, dense, sparse }).map_err(|_| {
-        Error::invalid("too many ranks share a machine for these ports: lower --port")
-            .with("machine", &member.machine)
-            .with("port", shifted)
-    })?;
-    ports.check().map(|()| ports)
+    shifted(job.ports, member.local_rank).map_err(|error| error.with("machine", &member.machine))
 }
 
 fn endpoint(job: &Job<'_>, member: &Member) -> Result<Endpoint> {
@@ -134,12 +125,12 @@ fn replica(
         token: (id.rank == 0).then(|| job.token.clone()),
         ..Environment::of(job.spec, id.role, id.rank)
     };
-    let restore = (!is_trainer && job.checkpoint_dir.is_some()).then(|| "--restore".to_owned());
+    let keeps_checkpoints = !is_trainer && job.checkpoint_dir.is_some();
     Ok(ReplicaPlan {
         id,
         host: id.rank as usize,
-        argv: if is_trainer { member.program.clone() } else { server(job, member, id.rank, count) },
-        again: restore.into_iter().collect(),
+        argv: if is_trainer { member.program.clone() } else { pserver(job, members, id.rank) },
+        again: server::again(keeps_checkpoints, job.restore),
         environment,
         extra: job.spec.env.clone(),
         directory: member.workspace.clone(),
@@ -148,20 +139,18 @@ fn replica(
     })
 }
 
-fn server(job: &Job<'_>, member: &Member, rank: u32, count: u32) -> Vec<String> {
-    let mut argv = vec![member.paddle.clone(), "pserver".to_owned()];
-    if !job.nic.is_empty() {
-        argv.push(format!("--nics={}", job.nic));
-    }
-    argv.extend([
-        format!("--port={PORT}"),
-        format!("--ports_num={}", job.ports.dense),
-        format!("--ports_num_for_sparse={}", job.ports.sparse),
-        format!("--num_gradient_servers={count}"),
-        format!("--index={rank}"),
-        format!("--servers={count}"),
-        COMMENT.to_owned(),
-    ]);
+fn pserver(job: &Job<'_>, members: &[Member], rank: u32) -> Vec<String> {
+    let count = u32::try_from(members.len()).unwrap_or(u32::MAX);
+    let server = Server {
+        paddle: &members[rank as usize].paddle,
+        nic: job.nic,
+        ports: job.ports,
+        place: (rank, count),
+        trainers: count,
+        comment: COMMENT,
+    };
+    let mut argv = server.argv();
+    argv.extend(job.restore.then(|| RESTORE.to_owned()));
     argv
 }
 
@@ -193,7 +182,6 @@ impl Mpirun {
         if self.is_root {
             argv.push("--allow-run-as-root".to_owned());
         }
-        argv.extend(["--mca", "odls_base_sigkill_timeout", GRACE_SECONDS].map(str::to_owned));
         for name in &self.exported {
             argv.extend(["-x".to_owned(), name.clone()]);
         }
@@ -202,6 +190,19 @@ impl Mpirun {
         argv
     }
 }
+
+/// A shell that runs the rest of its arguments with standard error going to its first, and passes
+/// SIGTERM on as SIGUSR1. `mpirun` gives that to all ranks at once, while at SIGTERM it waits a
+/// second, and kills them a second later: too little for a trainer that saves its model.
+pub const SHELL: [&str; 3] = [
+    "sh",
+    "-c",
+    r#"setsid "$@" 2> "$0" & pid=$!
+trap 'kill -USR1 $pid' TERM
+wait $pid; code=$?
+while kill -0 $pid 2> /dev/null; do wait $pid; code=$?; done
+exit $code"#,
+];
 
 /// Variables that rank 0 leaves out of what it tells another rank, to be added there.
 pub(super) fn complete(env: &mut BTreeMap<String, String>, token: &Secret) {
@@ -234,6 +235,7 @@ mod tests {
             nic: "",
             token: &token,
             checkpoint_dir: None,
+            restore: false,
             policy: Policy::default(),
         };
         let plan = plan(&job, &[member("a", 0), member("a", 1), member("b", 0)]).unwrap();
@@ -270,8 +272,8 @@ mod tests {
                 .map(str::to_owned)
                 .to_vec(),
         };
-        insta::assert_snapshot!(mpirun.argv().join(" "), @"mpirun -hostfile machines -n 3 --allow-run-as-root --mca odls_base_sigkill_timeout 15 -x PADDLE_JOB_TOKEN --map-by node paddle launch --mpi -- python train.py");
+        insta::assert_snapshot!(mpirun.argv().join(" "), @"mpirun -hostfile machines -n 3 --allow-run-as-root -x PADDLE_JOB_TOKEN --map-by node paddle launch --mpi -- python train.py");
         let smallest = Mpirun { ranks: 2, command: vec!["paddle".into()], ..Mpirun::default() };
-        insta::assert_snapshot!(smallest.argv().join(" "), @"mpirun -n 2 --mca odls_base_sigkill_timeout 15 paddle");
+        insta::assert_snapshot!(smallest.argv().join(" "), @"mpirun -n 2 paddle");
     }
 }

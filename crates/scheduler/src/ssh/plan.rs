@@ -15,10 +15,11 @@ use contract::{Error, Result};
 use super::conf::Conf;
 use super::node::LOG_DIR;
 use crate::ReplicaId;
-use crate::conductor::plan::{HostPlan, JobPlan, PORT, Policy, ReplicaPlan};
+use crate::conductor::plan::{HostPlan, JobPlan, Policy, ReplicaPlan};
+use crate::server::{self, RESTORE, Server, shifted};
 
 /// By this text the processes of a job are found among others, as people are used to.
-const COMMENT: &str = "--comment=paddle_process_by_paddle";
+const COMMENT: &str = "paddle_process_by_paddle";
 /// Where trainer 0 saves the model, in the job's directory.
 pub const OUTPUT_DIR: &str = "output";
 
@@ -39,6 +40,8 @@ pub struct Job<'a> {
     pub token: &'a Secret,
     /// Where servers keep checkpoints: a directory that all hosts share.
     pub checkpoint_dir: Option<&'a str>,
+    /// Whether servers begin with the newest checkpoint.
+    pub restore: bool,
     /// What is done about failures and ends.
     pub policy: Policy,
 }
@@ -111,22 +114,13 @@ fn check_addresses(job: &Job<'_>) -> Result<()> {
 /// The ports of each server: those of the configuration, further up for each server that shares an
 /// address with earlier ones.
 fn node_ports(job: &Job<'_>) -> Result<Vec<Ports>> {
-    let Ports { first, dense, sparse } = job.conf.ports;
     let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
     let mut all = Vec::new();
-    for node in job.nodes {
-        let before = seen.entry(&node.address).or_default();
-        let shifted = u32::from(first) + *before * (u32::from(dense) + u32::from(sparse));
+    for Node { address, .. } in job.nodes {
+        let before = seen.entry(address).or_default();
+        let ports = shifted(job.conf.ports, *before);
+        all.push(ports.map_err(|error| error.with("host", address))?);
         *before += 1;
-        // Port 0 is for the system to choose, for each server anew.
-        let first = if first == 0 { Ok(0) } else { u16::try_from(shifted) };
-        let ports = first.map(|first| Ports { first, dense, sparse }).map_err(|_| {
-            Error::invalid("too many hosts share an address for these ports: lower PADDLE_PORT")
-                .with("address", &node.address)
-                .with("port", shifted)
-        })?;
-        ports.check()?;
-        all.push(ports);
     }
     Ok(all)
 }
@@ -183,12 +177,12 @@ fn replica(
         extra.entry("PATH".to_owned()).or_insert(path);
     }
     let is_trainer = id.role == Role::Trainer;
-    let restore = (!is_trainer && job.checkpoint_dir.is_some()).then(|| "--restore".to_owned());
+    let keeps_checkpoints = !is_trainer && job.checkpoint_dir.is_some();
     Ok(ReplicaPlan {
         id,
         host: id.rank as usize,
-        argv: if is_trainer { trainer(job, id.rank, endpoints) } else { server(job, id.rank) },
-        again: restore.into_iter().collect(),
+        argv: if is_trainer { trainer(job, id.rank, endpoints) } else { pserver(job, id.rank) },
+        again: server::again(keeps_checkpoints, job.restore),
         environment,
         extra,
         directory: node.directory.clone(),
@@ -197,42 +191,43 @@ fn replica(
     })
 }
 
-fn server(job: &Job<'_>, rank: u32) -> Vec<String> {
-    let mut argv = vec![job.paddle.to_owned(), "pserver".to_owned()];
-    argv.extend(shared_flags(job, PORT));
-    argv.extend([format!("--index={rank}"), format!("--servers={}", job.nodes.len())]);
+fn pserver(job: &Job<'_>, rank: u32) -> Vec<String> {
+    let count = u32::try_from(job.nodes.len()).unwrap_or(u32::MAX);
+    let server = Server {
+        paddle: job.paddle,
+        nic: &job.conf.nic,
+        ports: job.conf.ports,
+        place: (rank, count),
+        trainers: count,
+        comment: COMMENT,
+    };
+    let mut argv = server.argv();
+    argv.extend(job.restore.then(|| RESTORE.to_owned()));
     argv
 }
 
 fn trainer(job: &Job<'_>, rank: u32, endpoints: &[Endpoint]) -> Vec<String> {
-    match job.trainer {
-        Trainer::Program(argv) => argv.clone(),
-        Trainer::Configuration(flags) => {
-            let mut argv = vec![job.paddle.to_owned(), "train".to_owned()];
-            argv.extend(shared_flags(job, &job.conf.ports.first.to_string()));
-            argv.extend(flags.iter().cloned());
-            if !endpoints.is_empty() {
-                argv.push(format!("--pservers={}", contract::port::render_endpoints(endpoints)));
-            }
-            argv.push(format!("--trainer_id={rank}"));
-            argv
-        }
-    }
-}
-
-fn shared_flags(job: &Job<'_>, port: &str) -> Vec<String> {
-    let Ports { dense, sparse, .. } = job.conf.ports;
-    let mut flags = vec![format!("--num_gradient_servers={}", job.nodes.len())];
-    if !job.conf.nic.is_empty() {
-        flags.push(format!("--nics={}", job.conf.nic));
-    }
-    flags.extend([
-        format!("--port={port}"),
+    let flags = match job.trainer {
+        Trainer::Program(argv) => return argv.clone(),
+        Trainer::Configuration(flags) => flags,
+    };
+    let Ports { first, dense, sparse } = job.conf.ports;
+    let mut argv = vec![
+        job.paddle.to_owned(),
+        "train".to_owned(),
+        format!("--num_gradient_servers={}", job.nodes.len()),
+        format!("--nics={}", job.conf.nic),
+        format!("--port={first}"),
         format!("--ports_num={dense}"),
         format!("--ports_num_for_sparse={sparse}"),
-        COMMENT.to_owned(),
-    ]);
-    flags
+        format!("--comment={COMMENT}"),
+    ];
+    argv.extend(flags.iter().cloned());
+    if !endpoints.is_empty() {
+        argv.push(format!("--pservers={}", contract::port::render_endpoints(endpoints)));
+    }
+    argv.push(format!("--trainer_id={rank}"));
+    argv
 }
 
 #[cfg(test)]
@@ -259,6 +254,7 @@ mod tests {
             paddle: "paddle",
             token: &token,
             checkpoint_dir: None,
+            restore: false,
             policy: Policy::default(),
         })?;
         let mut text = String::new();
@@ -314,6 +310,7 @@ mod tests {
             paddle: "/opt/venv/bin/paddle",
             token: &Secret::new("sesame"),
             checkpoint_dir: Some("/shared/checkpoint"),
+            restore: false,
             policy: Policy::default(),
         })
         .unwrap();

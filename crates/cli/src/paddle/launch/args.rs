@@ -86,8 +86,8 @@ pub(crate) struct Args {
     /// Begin with the newest checkpoint in --checkpoint_dir
     #[arg(long, requires = "checkpoint_dir")]
     pub(crate) restore: bool,
-    /// A variable for every replica; repeatable
-    #[arg(long, value_name = "NAME=VALUE")]
+    /// A variable for every replica, without a value as it is here; repeatable
+    #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
     /// First port of the first server; 0 lets the system choose [default: 0, on other machines 7164]
     #[arg(long, value_name = "PORT")]
@@ -122,13 +122,13 @@ pub(crate) struct Args {
     /// Where to run [default: ssh with --conf or --hosts, else local]
     #[arg(long, value_enum, value_name = "PLACE")]
     pub(crate) backend: Option<Place>,
+    /// The program of a trainer, with its arguments [on ssh hosts: python train.py]
+    #[arg(last = true, required_unless_present_any = ["conf", "hosts"], value_name = "PROGRAM")]
+    pub(crate) program: Vec<String>,
     #[command(flatten)]
     pub(crate) ssh: ssh::Args,
     #[command(flatten)]
     pub(crate) mpi: mpi::Args,
-    /// The program of a trainer, with its arguments [on ssh hosts: python train.py]
-    #[arg(last = true, required_unless_present_any = ["conf", "hosts"], value_name = "PROGRAM")]
-    pub(crate) program: Vec<String>,
 }
 
 /// Where a job runs.

@@ -66,11 +66,16 @@ fn path_text(path: &Path) -> Result<String> {
     })
 }
 
+/// `NAME=VALUE`, or `NAME` alone for the value that this process has.
 fn variable(entry: &str) -> Result<(String, String)> {
-    let (name, value) = entry
-        .split_once('=')
-        .ok_or_else(|| Error::invalid("not a variable: use --env NAME=VALUE").with("env", entry))?;
-    Ok((name.to_owned(), value.to_owned()))
+    if let Some((name, value)) = entry.split_once('=') {
+        return Ok((name.to_owned(), value.to_owned()));
+    }
+    let value = std::env::var(entry).map_err(|_| {
+        let message = "this variable has no value here: set it, or use --env NAME=VALUE";
+        Error::invalid(message).with("env", entry)
+    })?;
+    Ok((entry.to_owned(), value))
 }
 
 /// The name of the workspace, where that can be a job's.

@@ -1,6 +1,7 @@
 //! `paddle launch`: a program on one machine or many, watched from here to its end.
 
 mod args;
+mod copies;
 mod dry_run;
 pub(crate) mod flags;
 mod local;

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["backend", "conf", "hosts"])]
     pub(crate) mpi: bool,
     /// With --backend mpi: number of ranks, each a server and a trainer
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
     /// Machines, one per line [default: ./machines, if it exists]
     #[arg(long, value_name = "FILE")]
@@ -50,10 +50,9 @@ pub(crate) struct Args {
         long = "mpirun_args",
         alias = "mpirun-args",
         value_name = "ARGUMENTS",
-        allow_hyphen_values = true,
-        default_value = ""
+        allow_hyphen_values = true
     )]
-    mpirun_args: String,
+    mpirun_args: Option<String>,
 }
 
 /// Where machines are listed, unless somebody says otherwise.
@@ -195,12 +194,13 @@ fn plan_ranks(args: &LaunchArgs, members: &[Member], token: &Secret) -> Result<J
         nic: args.ssh.nics.as_deref().unwrap_or_default(),
         token,
         checkpoint_dir: checkpoint_dir.as_deref(),
+        restore: args.restore,
         policy: policy(args),
     };
     plan::plan(&job, members)
 }
 
-fn policy(args: &LaunchArgs) -> Policy {
+pub(super) fn policy(args: &LaunchArgs) -> Policy {
     Policy {
         restarts: args.restarts,
         ready_ms: args.ready_timeout.saturating_mul(1000),
@@ -246,7 +246,8 @@ pub(super) fn run_mpirun(args: &LaunchArgs) -> Result<ExitCode> {
         .map_err(|source| Error::io("cannot start a runtime", source))?;
     let record = runtime.block_on(async {
         let stops = signals::listen()?;
-        let host = scheduler::local::open(&paddle, &directory, !args.no_pid_namespace).await?;
+        // Each rank has a namespace of its own.
+        let host = scheduler::local::open(&paddle, &directory, false).await?;
         let complaints = divert_complaints(&mut plan, &directory)?;
         let record = conductor::run(&plan, vec![host], stops, &mut Through).await;
         // What was written before the end is in the pipe.
@@ -269,8 +270,8 @@ fn divert_complaints(plan: &mut JobPlan, directory: &Path) -> Result<JoinHandle<
     }
     let mut pipe = pipe::OpenOptions::new().open_receiver(&path).map_err(refused)?;
     for replica in &mut plan.replicas {
-        let shell = ["sh", "-c", "exec \"$@\" 2> \"$0\""].map(str::to_owned);
-        let words = shell.into_iter().chain([path.to_string_lossy().into_owned()]);
+        let words = plan::SHELL.map(str::to_owned).into_iter();
+        let words = words.chain([path.to_string_lossy().into_owned()]);
         replica.argv = words.chain(std::mem::take(&mut replica.argv)).collect();
     }
     Ok(tokio::spawn(async move {
@@ -295,7 +296,13 @@ fn plan_mpirun(args: &LaunchArgs, workspace: &Path) -> Result<JobPlan> {
     let mpirun = Mpirun {
         ranks,
         hostfile: args.mpi.hostfile()?,
-        arguments: args.mpi.mpirun_args.split_whitespace().map(str::to_owned).collect(),
+        arguments: args
+            .mpi
+            .mpirun_args
+            .iter()
+            .flat_map(|text| text.split_whitespace())
+            .map(str::to_owned)
+            .collect(),
         is_root: rustix::process::getuid().is_root() && !is_told,
         exported: vec![TOKEN.to_owned()],
         command: rank_command(args)?,
@@ -322,8 +329,10 @@ fn plan_mpirun(args: &LaunchArgs, workspace: &Path) -> Result<JobPlan> {
         address: "127.0.0.1".to_owned(),
         directory: workspace.join(&args.log_dir),
     };
-    // Restarts are for the ranks: an mpirun that ended has ended the job.
-    let policy = Policy { restarts: 0, ..policy(args) };
+    // Restarts are for the ranks: an mpirun that ended has ended the job. And rank 0 needs time to
+    // give its replicas theirs.
+    let policy = policy(args);
+    let policy = Policy { restarts: 0, grace_ms: 2 * policy.grace_ms, ..policy };
     Ok(JobPlan { job: spec.name, hosts: vec![host], replicas: vec![replica], policy })
 }
 
@@ -334,7 +343,7 @@ fn rank_command(args: &LaunchArgs) -> Result<Vec<String>> {
         return Err(Error::new(Kind::Unsupported, "this release has no paddle launch"));
     };
     let given: Vec<OsString> = std::env::args_os().skip(2).collect();
-    let names = ["backend", "n", "ranks", "mpirun_args", "mpirun-args"];
+    let names = ["backend", "n", "ranks", "mpirun_args", "mpirun-args", "dry-run", "dry_run"];
     let kept = flags::without(&given, launch, &names);
     let mut command = vec![crate::this_program()?.to_string_lossy().into_owned()];
     command.extend(["launch", "--mpi"].map(str::to_owned));

@@ -12,10 +12,12 @@ pub(crate) fn listen() -> Result<mpsc::Receiver<Stop>> {
     let open = |kind: SignalKind| {
         signal(kind).map_err(|source| Error::io("cannot wait for signals", source))
     };
-    let (mut interrupt, mut terminate, mut hang_up) = (
+    let (mut interrupt, mut terminate, mut hang_up, mut passed_on) = (
         open(SignalKind::interrupt())?,
         open(SignalKind::terminate())?,
         open(SignalKind::hangup())?,
+        // What `mpirun` passes on to its ranks at once; at SIGTERM it takes its time.
+        open(SignalKind::user_defined1())?,
     );
     let (sender, receiver) = mpsc::channel(2);
     tokio::spawn(async move {
@@ -23,6 +25,7 @@ pub(crate) fn listen() -> Result<mpsc::Receiver<Stop>> {
             let kind = tokio::select! {
                 _ = interrupt.recv() => SignalKind::interrupt(),
                 _ = terminate.recv() => SignalKind::terminate(),
+                _ = passed_on.recv() => SignalKind::terminate(),
                 _ = hang_up.recv() => SignalKind::hangup(),
             };
             let exit_code = from_signal(kind.as_raw_value());

@@ -2,8 +2,10 @@
 //! on every host, a plan, and the results back here.
 
 use super::args::Args as LaunchArgs;
+use super::copies::Copies;
 use super::flags::SHARED;
 use super::local::{fresh_token, spec};
+use super::mpi::policy;
 
 use super::view::View;
 use super::{dry_run, signals};
@@ -12,8 +14,7 @@ use cli::output::{self, Unit};
 use contract::job::JobSpec;
 use contract::state::JobState;
 use contract::{Error, Kind, Result};
-use scheduler::JobRecord;
-use scheduler::conductor::plan::{JobPlan, Policy};
+use scheduler::conductor::plan::JobPlan;
 use scheduler::conductor::{self, Stop};
 use scheduler::quote::quote;
 use scheduler::ssh::conf::{Conf, check_directory};
@@ -71,7 +72,7 @@ pub(crate) struct Args {
     /// Run in this directory, which is on every host already
     #[arg(long = "job_workspace", alias = "job-workspace", short = 'j', value_name = "DIR")]
     job_workspace: Option<String>,
-    /// Network interface for servers [default: PADDLE_NIC of --conf, or all]
+    /// Network interface for servers, also under MPI [default: PADDLE_NIC of --conf, or all]
     #[arg(long, value_name = "NAME")]
     pub(crate) nics: Option<String>,
     /// Keep on each host only its part of train.list: the lines whose place, modulo the number of
@@ -249,11 +250,8 @@ impl Launch<'_> {
             paddle: &self.args.ssh.reach.remote_paddle,
             token: &token,
             checkpoint_dir: checkpoint_dir.as_deref(),
-            policy: Policy {
-                restarts: self.args.restarts,
-                ready_ms: self.args.ready_timeout.saturating_mul(1000),
-                ..Policy::default()
-            },
+            restore: self.args.restore,
+            policy: policy(self.args),
         })
     }
 
@@ -309,12 +307,12 @@ impl Launch<'_> {
     async fn conduct(&self, ready: Ready, stops: mpsc::Receiver<Stop>) -> Result<ExitCode> {
         let Ready { mut cluster, plan, supervisors } = ready;
         let state_file = self.log_dir.join(scheduler::local::STATE);
-        let mut view = View::new(self.args, &plan, state_file);
-        let mut record = conductor::run(&plan, supervisors, stops, &mut view).await?;
+        let view = View::new(self.args, &plan, state_file);
+        let mut copies = Copies::new(view, self.log_dir.clone());
+        let record = conductor::run(&plan, supervisors, stops, &mut copies).await?;
         let gathered = self.gather(&mut cluster).await;
         cluster.close().await;
-        self.point_to_copies(&mut record);
-        view.finish(&record)?;
+        copies.finish(&record)?;
         match gathered {
             Ok(()) => Ok(super::code(&record)),
             // A job that failed, often with its host, is the more important news.
@@ -344,17 +342,6 @@ impl Launch<'_> {
             let _ = writeln!(stderr, "paddle launch: not brought here: {what}");
         }
         Ok(())
-    }
-
-    /// People look for logs here, not on the hosts.
-    fn point_to_copies(&self, record: &mut JobRecord) {
-        for replica in &mut record.replicas {
-            let Some(name) = replica.log.file_name() else { continue };
-            let copy = self.log_dir.join(replica.replica.rank.to_string()).join(name);
-            if copy.exists() {
-                replica.log = copy;
-            }
-        }
     }
 }
 

@@ -44,6 +44,8 @@ impl View {
         let is_json = args.output == Format::Json;
         let has_terminal =
             if is_json { std::io::stderr().is_terminal() } else { std::io::stdout().is_terminal() };
+        // A rank of an mpirun writes to a terminal of mpirun's own, whoever reads that.
+        let has_terminal = has_terminal && !args.mpi.mpi;
         let refuses_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let has_status = std::io::stderr().is_terminal() && !args.quiet;
         View {
