@@ -182,6 +182,26 @@ def test_half_a_batch_at_the_end_does_not_keep_a_pass_open(tmp_path, dataset, al
         assert sorted(second) == list(range(RECORDS))
 
 
+def test_a_pass_that_another_loop_left_open_is_not_waited_for(tmp_path, dataset, alone):
+    with started_master(tmp_path / "state") as server:
+        other = cloud.connect(server.address)
+        other.set_dataset([dataset])
+        held = other.next_task(0.0)
+        abandoned = paddle.reader.creator.cloud_reader(dataset, server.address)
+        batches = paddle.batch(abandoned, RECORDS)
+        assert sum(map(len, batches())) == RECORDS - TASK_RECORDS, "the pass is still open"
+        x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(1))
+        cost = paddle.layer.square_error_cost(input=paddle.layer.fc(input=x, size=1), label=x)
+        optimizer = paddle.optimizer.Momentum(learning_rate=1e-3)
+        trainer = paddle.trainer.SGD(cost, paddle.parameters.create(cost), optimizer)
+        seen = []
+        trainer.train(
+            lambda: iter([[([1.0],)]]), event_handler=lambda event: seen.append(type(event))
+        )
+        assert seen.count(paddle.event.EndIteration) == 1
+        assert held.give_back()
+
+
 def test_a_task_is_finished_when_it_was_consumed_not_when_it_was_read(tmp_path, dataset, alone):
     with started_master(tmp_path / "state") as server:
         source = paddle.reader.creator.cloud_reader(dataset, server.address)

@@ -213,6 +213,7 @@ class _Show:
 
 def _batches(reader: Callable[[], Any]) -> Iterator[Any]:
     """The batches of a pass, which the job's master may hold open for the tasks of others."""
+    cloud.begin_pass()
     yield from reader()
     while cloud.resume_open_pass():
         yield from reader()

@@ -9,7 +9,7 @@ therefore not go home yet: it may get one when another dies. But it cannot just 
 as decorators hold records of its own tasks, such as half a batch: the pass would wait for those
 tasks and the decorators for more records. So the iteration ends, which makes the decorators hand
 out what they hold, and the pass stays open; `SGD.train` iterates again until it is over
-(`has_open_pass`). While there is nothing to do it tells the parameter servers (`Consumer.rest`), as
+(`resume_open_pass`). While there is nothing to do it tells the parameter servers (`Consumer.rest`), as
 the other trainers' synchronous steps must not wait for it.
 """
 
@@ -57,7 +57,8 @@ class _Alone:
 
 
 _consumer: Consumer = _Alone()
-_sources: "weakref.WeakSet[_Source]" = weakref.WeakSet()
+# Sources that were iterated since a pass was begun, or resumed.
+_iterated: "weakref.WeakSet[_Source]" = weakref.WeakSet()
 
 
 def set_consumer(consumer: Consumer | None) -> None:
@@ -66,11 +67,17 @@ def set_consumer(consumer: Consumer | None) -> None:
     _consumer = consumer or _Alone()
 
 
+def begin_pass() -> None:
+    """From now on it counts what is iterated."""
+    _iterated.clear()
+
+
 def resume_open_pass() -> bool:
     """Whether a pass is open although its iteration has ended; the next one then continues it."""
-    is_open = [source for source in _sources if source.is_open]
+    is_open = [source for source in _iterated if source.is_open]
     for source in is_open:
         source.is_resumed = True
+    begin_pass()
     return bool(is_open)
 
 
@@ -115,9 +122,7 @@ def records_of(
     client: _native.MasterClient, loader: Callable[[bytes], Any] | None = None
 ) -> Reader:
     """The records of the tasks that a client gets; each call is a pass."""
-    source = _Source(client, loader)
-    _sources.add(source)
-    return Tracked(source.begin)
+    return Tracked(_Source(client, loader).begin)
 
 
 def find_master(master_endpoint: str | None, etcd_endpoints: str | None = None) -> str:
@@ -181,6 +186,7 @@ class _Source:
 
     def begin(self, downstream: Downstream) -> Iterator[Any]:
         """One pass, or the rest of one."""
+        _iterated.add(self)
         # Who starts an iteration although the pass before is open wants the next one.
         is_late, self.is_open = self.is_open and not self.is_resumed, False
         self.is_resumed = False
