@@ -37,18 +37,21 @@ pub(crate) fn feed(samples: &Bound<'_, PyAny>, columns: &[Column]) -> PyResult<B
 
 fn feed_column(samples: &[Bound<'_, PyAny>], column: &Column) -> Result<Input> {
     let mut collected = Collected::new(&column.shape, samples.len());
-    let is_sequence = column.shape.level != Level::Single;
-    let mut offsets = vec![0];
     for (number, sample) in samples.iter().enumerate() {
-        let fed = pick(sample, column).and_then(|value| {
-            if is_sequence { collected.push_sequence(&value) } else { collected.push(&value) }
+        let fed = pick(sample, column).and_then(|value| match column.shape.level {
+            Level::Single => collected.push(&value),
+            Level::Sequence => collected.push_sequence(&value),
+            Level::Nested => collected.push_nested(&value),
         });
         fed.map_err(|mismatch| mismatch.to_error(column, number))?;
-        if is_sequence {
-            offsets.push(collected.rows.len(column.shape.size));
-        }
     }
-    Ok(Input { rows: collected.rows, sequences: is_sequence.then_some(offsets) })
+    let Collected { rows, sequences, nests, .. } = collected;
+    let level = column.shape.level;
+    Ok(Input {
+        rows,
+        sequences: (level != Level::Single).then_some(sequences),
+        nests: (level == Level::Nested).then_some(nests),
+    })
 }
 
 /// The value of a column in a sample. A reader of one slot may yield it without a tuple.
@@ -88,6 +91,10 @@ impl Mismatch {
 struct Collected {
     shape: Shape,
     rows: Rows,
+    /// Where sequences begin in the rows.
+    sequences: Vec<usize>,
+    /// Where samples of nested sequences begin in the sequences.
+    nests: Vec<usize>,
 }
 
 impl Collected {
@@ -101,26 +108,40 @@ impl Collected {
                 values: (shape.value == Value::SparseFloat).then(Vec::new),
             }),
         };
-        Collected { shape: *shape, rows }
+        Collected { shape: *shape, rows, sequences: vec![0], nests: vec![0] }
+    }
+
+    fn push_nested(&mut self, value: &Bound<'_, PyAny>) -> Fed<()> {
+        for item in self.items(value)? {
+            self.push_sequence(&item)?;
+        }
+        self.nests.push(self.sequences.len() - 1);
+        Ok(())
     }
 
     fn push_sequence(&mut self, value: &Bound<'_, PyAny>) -> Fed<()> {
-        if self.push_whole_array(value)? {
-            return Ok(());
+        if !self.push_whole_array(value)? {
+            for item in self.items(value)? {
+                self.push(&item)?;
+            }
         }
-        let is_text = value.is_instance_of::<PyString>();
-        let items = value.try_iter().ok().filter(|_| !is_text).ok_or_else(|| Mismatch {
-            expected: format!("a sequence ({})", self.shape),
-            got: describe(value),
-        })?;
-        for item in items {
-            let item = item.map_err(|raised| Mismatch {
-                expected: format!("a sequence ({})", self.shape),
-                got: format!("one that fails: {raised}"),
-            })?;
-            self.push(&item)?;
-        }
+        self.sequences.push(self.rows.len(self.shape.size));
         Ok(())
+    }
+
+    /// What a sequence consists of.
+    fn items<'py>(&self, value: &Bound<'py, PyAny>) -> Fed<Vec<Bound<'py, PyAny>>> {
+        let expected = || format!("a sequence ({})", self.shape);
+        let is_text = value.is_instance_of::<PyString>();
+        let items = value
+            .try_iter()
+            .ok()
+            .filter(|_| !is_text)
+            .ok_or_else(|| Mismatch { expected: expected(), got: describe(value) })?;
+        items.collect::<PyResult<_>>().map_err(|raised| Mismatch {
+            expected: expected(),
+            got: format!("one that fails: {raised}"),
+        })
     }
 
     /// A sequence that is one numpy array: rows of numbers, or ids.

@@ -18,8 +18,8 @@ use trainer::{Inference as Answers, Recipe, RemoteConfig, Trainer as Steps, View
 
 /// Figures of evaluators, by name.
 type Metrics = Vec<(String, f64)>;
-/// Values or ids of a layer, and where its sequences begin.
-type Seen<'py> = (Bound<'py, PyAny>, Option<Vec<usize>>);
+/// Values or ids of a layer, ids beside its values, and where its sequences begin.
+type Seen<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Vec<usize>>);
 
 /// How to reach the servers, as `paddle.v2` describes it.
 #[derive(Deserialize)]
@@ -228,7 +228,8 @@ fn show(py: Python<'_>, output: Output) -> PyResult<Seen<'_>> {
             pair.into_pyobject(py)?.into_any()
         }
     };
-    Ok((values, output.sequences))
+    let ids = output.ids.map(|ids| PyArray1::from_vec(py, ids).into_any());
+    Ok((values, ids, output.sequences))
 }
 
 /// Whether a word names a mode, and which: `sync`, `async`, `stale:K`, `hybrid`.

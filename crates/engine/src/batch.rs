@@ -16,8 +16,23 @@ pub struct Batch {
 pub struct Input {
     /// The rows of all samples, one after the other.
     pub rows: Rows,
-    /// For sequences: where each sample's rows begin, and where the last one's end.
+    /// For sequences: where each sample's rows begin, and where the last one's end. For nested
+    /// ones: the same of each inner sequence.
     pub sequences: Option<Vec<usize>>,
+    /// For nested sequences: where each sample's sequences begin, and where the last one's end.
+    pub nests: Option<Vec<usize>>,
+}
+
+impl Input {
+    /// One row a sample.
+    pub fn single(rows: Rows) -> Input {
+        Input { rows, sequences: None, nests: None }
+    }
+
+    /// A sequence a sample; where each begins, and where the last one ends.
+    pub fn sequence(rows: Rows, offsets: Vec<usize>) -> Input {
+        Input { rows, sequences: Some(offsets), nests: None }
+    }
 }
 
 /// Rows of one kind.
@@ -63,8 +78,12 @@ pub struct Output {
     pub rows: Rows,
     /// Numbers in a row.
     pub width: usize,
+    /// Ids beside the numbers: what was found, where the numbers say how good it is.
+    pub ids: Option<Vec<u64>>,
     /// As in [`Input`].
     pub sequences: Option<Vec<usize>>,
+    /// As in [`Input`].
+    pub nests: Option<Vec<usize>>,
 }
 
 impl Output {
@@ -82,13 +101,21 @@ impl Output {
             }
             _ => unreachable!("a layer gives one kind of rows"),
         }
-        if let (Some(offsets), Some(more)) = (&mut self.sequences, other.sequences) {
-            append_offsets(offsets, &more);
+        if let (Some(ids), Some(more)) = (&mut self.ids, other.ids) {
+            ids.extend(more);
+        }
+        for (offsets, more) in
+            [(&mut self.sequences, other.sequences), (&mut self.nests, other.nests)]
+        {
+            if let (Some(offsets), Some(more)) = (offsets, more) {
+                append_offsets(offsets, &more);
+            }
         }
     }
 }
 
-fn append_offsets(offsets: &mut Vec<usize>, more: &[usize]) {
+/// Goes on where the offsets end, with parts as large as `more` says.
+pub(crate) fn append_offsets(offsets: &mut Vec<usize>, more: &[usize]) {
     let end = offsets.last().copied().unwrap_or(0);
     offsets.extend(more.iter().skip(1).map(|offset| end + offset));
 }

@@ -13,6 +13,12 @@ pub(crate) struct Chance {
 }
 
 impl Chance {
+    /// Of a layer that runs once in every step of a recurrent group.
+    pub(crate) fn within(self, layer: usize, step: usize) -> Chance {
+        let inside = ((layer as u64 + 1) << 32) | step as u64;
+        Chance { seed: mix(self.seed ^ mix(inside)), ..self }
+    }
+
     /// Random words, of splitmix64.
     pub(crate) fn words(self) -> impl Iterator<Item = u64> {
         let place = ((self.part as u64) << 32) | self.place as u64;

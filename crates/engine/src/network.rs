@@ -1,17 +1,16 @@
 //! A checked topology, ready to run: values of parameters in, cost and gradients out.
 
-use crate::activation::Activation;
 use crate::argument::{Argument, numbers, tensor};
 use crate::batch::{Batch, Output};
 use crate::chance::Chance;
+use crate::device;
 use crate::evaluator::{self, Counted, Tally};
 use crate::keys::{Part, Prepared};
-use crate::layer::Run;
+use crate::layer::{Node, Run};
 use crate::measured::Measured;
 use crate::pool::Pool;
 use crate::shape::Shape;
 use crate::topology::{Checked, Parameter, Topology, at};
-use crate::{device, dropout, gradient_clip};
 use burn::tensor::{Device, Tensor};
 use contract::{Error, Kind, Result};
 use rayon::prelude::*;
@@ -395,12 +394,14 @@ impl Network {
                     lookups: &data.lookups(place),
                     shapes: &shapes,
                     is_training: mode != Mode::Test,
+                    device: &device,
                     measured: RefCell::default(),
                     chance: self.chance(place, mode),
                 };
-                let argument = self
-                    .run_layer(place, &run, &inputs, mode)
-                    .map_err(|error| at(&self.topology.layers[place], error))?;
+                let layer = &self.topology.layers[place];
+                let built = self.checked.layers[place].as_ref();
+                let node = Node { layer, built, shape: &self.checked.shapes[place] };
+                let argument = node.run(&run, &inputs).map_err(|error| at(layer, error))?;
                 for (slot, values) in run.measured.into_inner() {
                     measured.add(places[slot], argument.rows(), values);
                 }
@@ -413,46 +414,6 @@ impl Network {
         Ok((arguments, measured))
     }
 
-    fn run_layer(
-        &self,
-        place: usize,
-        run: &Run<'_>,
-        inputs: &[&Argument],
-        mode: Mode,
-    ) -> Result<Argument> {
-        let layer = &self.topology.layers[place];
-        if let Some(empty) = self.run_without_rows(place, inputs) {
-            return Ok(empty);
-        }
-        let built = &self.checked.layers[place];
-        let mut output = built.forward(run, inputs)?;
-        let has_bias = layer.has_bias && built.own_bias(&self.checked.shapes[place]).is_none();
-        if let (true, Some(bias)) = (has_bias, run.parameters.last()) {
-            let biased = output.dense()? + bias.clone();
-            output.set_dense(biased);
-        }
-        if layer.activation != Activation::Linear {
-            output = layer.activation.apply(output)?;
-        }
-        if layer.drop_rate > 0.0 {
-            let dropped = match mode {
-                Mode::Train { .. } => {
-                    dropout::drop_out(output.dense()?, layer.drop_rate, run.chance)
-                }
-                Mode::Test => output.dense()?.mul_scalar(1.0 - layer.drop_rate),
-            };
-            output.set_dense(dropped);
-            output.origin = None;
-        }
-        if let Some(clip) = layer.error_clip {
-            let clipped = gradient_clip::clip_gradient(output.dense()?, clip);
-            output.set_dense(clipped);
-            // A cost computed from them would lead the gradient past the clip.
-            output.origin = None;
-        }
-        Ok(output)
-    }
-
     /// What decides what a layer leaves to chance; in a test it is always the same.
     fn chance(&self, place: usize, mode: Mode) -> Chance {
         let (step, part) = match mode {
@@ -460,18 +421,6 @@ impl Network {
             Mode::Test => (0, 0),
         };
         Chance { seed: self.config.seed, step, part, place }
-    }
-
-    /// The output of a layer that makes a row of each row, if there are none. Not all of Burn's
-    /// operations bear matrices without rows, and nothing is to be learnt from them.
-    fn run_without_rows(&self, place: usize, inputs: &[&Argument]) -> Option<Argument> {
-        let shape = &self.checked.shapes[place];
-        let levels =
-            self.checked.inputs[place].iter().map(|&input| self.checked.shapes[input].level);
-        let is_row_by_row = levels.min() == Some(shape.level);
-        let first = inputs.first().filter(|_| is_row_by_row)?;
-        let is_empty = inputs.iter().all(|input| input.rows() == 0);
-        is_empty.then(|| Argument::without_rows(first, shape, &self.device))
     }
 
     /// Drops the outputs that nobody will ask for.

@@ -44,14 +44,14 @@ class Inference:
     def infer(self, input: Any, feeding: Any = None, field: Any = "value") -> Any:
         """The outputs for the samples of `input`, in one array; of several outputs, a list.
 
-        field: `value`, the numbers; `id`, the id of the largest in each row. A list of both gives
-        both, one after the other.
+        field: `value` or `prob`, the numbers; `id`, the ids that a layer found (`beam_search`,
+        `crf_decoding`), else that of the largest number in each row. A list gives each in turn.
         """
         with mistake.reported_here():
             batch = Feeder(self._network, feeding)(input)
-        outputs = [values for values, _ in self._inference.run(batch)]
+        outputs = [(values, ids) for values, ids, _ in self._inference.run(batch)]
         fields = [field] if isinstance(field, str) else list(field)
-        results = [_field(values, each) for each in fields for values in outputs]
+        results = [_field(output, each) for each in fields for output in outputs]
         return results[0] if len(results) == 1 else results
 
     def iter_infer(
@@ -74,9 +74,13 @@ def infer(
     return Inference(parameters, output_layer).infer(input, feeding, field)
 
 
-def _field(values: Any, field: str) -> Any:
+def _field(output: tuple[Any, Any], field: str) -> Any:
+    values, ids = output
     if field not in FIELDS:
         raise mistake.invalid(f"field must be one of {', '.join(FIELDS)} but is {field!r}")
+    if field == "id" and ids is not None:
+        # -1, which ends a sentence, is the largest there is.
+        return ids.astype(numpy.int64)
     if field == "id" and values.ndim == 2:
         return numpy.argmax(values, axis=1).astype(numpy.uint64)
     return values

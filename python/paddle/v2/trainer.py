@@ -192,7 +192,7 @@ class GradientMachine:
         """
         found = {}
         for name in [names] if isinstance(names, str) else names:
-            values, _ = self._trainer.look(name)
+            values, _, _ = self._trainer.look(name)
             is_ids = getattr(values, "ndim", 2) == 1
             found[name] = {"id" if is_ids else "value": values}
         return found

@@ -45,15 +45,14 @@ impl Layer for CrfDecoding {
         let weight = numbers(run.parameter(0));
         let best = best_tags(&numbers(x), &weight, inputs[0].offsets()?, tags);
         let best: Arc<[u64]> = Arc::from(best);
-        let sequences = inputs[0].sequences.clone();
         let Some(label) = inputs.get(1) else {
-            return Ok(Argument { value: Value::Integer(best), sequences, origin: None });
+            return Ok(inputs[0].with_value(Value::Integer(best)));
         };
         expect_same_rows(inputs)?;
         let pairs = best.iter().zip(label.ids()?.iter());
         let wrong = pairs.map(|(tag, label)| f32::from(u8::from(tag != label))).collect();
-        let value = Value::Dense(tensor(wrong, [rows, 1], &device));
-        Ok(Argument { value, sequences, origin: Some(Origin::Ids(best)) })
+        let found = Argument::like(inputs[0], tensor(wrong, [rows, 1], &device));
+        Ok(Argument { origin: Some(Origin::Ids(best)), ..found })
     }
 
     fn can_be_finished(&self) -> bool {

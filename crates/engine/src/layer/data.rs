@@ -4,7 +4,7 @@ use super::{Layer, Plan, Run, attributes, expect_inputs};
 use crate::argument::Argument;
 use crate::shape::{Level, Shape, Value};
 use crate::topology;
-use contract::{Error, Kind, Result};
+use contract::{Error, Result};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -36,9 +36,6 @@ impl Layer for Data {
                     "height {height} times width {width} does not divide the size {size}"
                 )));
             }
-        }
-        if self.level == Level::Nested {
-            return Err(Error::new(Kind::Unsupported, "nested sequences are not supported yet"));
         }
         let Data { value, level, frame, .. } = *self;
         Ok(Plan::of(Shape { size, value, level, is_data: true, frame }))

@@ -1,4 +1,4 @@
-//! The row of each sample once for every row of a sequence.
+//! The row of each sample, or of each of its sequences, once for every row there.
 
 use super::{Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_sequence};
 use crate::argument::Argument;
@@ -7,6 +7,7 @@ use crate::shape::{Level, Shape};
 use crate::topology;
 use contract::{Error, Result};
 use serde::Deserialize;
+use std::sync::Arc;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,17 +22,31 @@ impl Layer for Expand {
         expect_inputs(inputs, 2..=2)?;
         let (input, like) = (&inputs[0], &inputs[1]);
         expect_dense("the input", input)?;
-        if input.level != Level::Single {
+        expect_sequence(like)?;
+        if input.level == Level::Nested || input.level >= like.level {
             return Err(Error::invalid(format!(
-                "the input must be one row a sample but is {input}"
+                "the input, {input}, must have fewer rows a sample than what it is expanded as, \
+                 {like}"
             )));
         }
-        expect_sequence(like)?;
         Ok(Plan::of(like.with_size(input.size)))
     }
 
     fn forward(&self, _run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument> {
-        let expanded = sequence::expand(inputs[0].dense()?, inputs[1].offsets()?);
-        Ok(Argument::like(inputs[1], expanded))
+        let (input, like) = (inputs[0], inputs[1]);
+        // A row for each sample, or one for each sequence of samples that have several.
+        let offsets = match &input.sequences {
+            None => like.sample_offsets()?,
+            Some(_) => Arc::from(like.offsets()?),
+        };
+        if input.sequences.is_some() && input.sequences != like.nests {
+            return Err(Error::invalid(
+                "inputs are sequences of different lengths in the same sample; the first needs a \
+                 row for each sequence of the second",
+            )
+            .with("rows", input.rows())
+            .with("sequences", offsets.len() - 1));
+        }
+        Ok(Argument::like(like, sequence::expand(input.dense()?, &offsets)))
     }
 }

@@ -32,8 +32,7 @@ impl Layer for MaxId {
             (0..row.len()).reduce(better).unwrap_or(0) as u64
         };
         let ids = numbers(input).chunks_exact(width).map(best).collect();
-        let sequences = inputs[0].sequences.clone();
-        Ok(Argument { value: Value::Integer(ids), sequences, origin: None })
+        Ok(inputs[0].with_value(Value::Integer(ids)))
     }
 
     fn can_be_finished(&self) -> bool {

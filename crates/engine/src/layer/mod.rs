@@ -6,6 +6,7 @@
 
 mod addto;
 mod batch_norm;
+mod cell_step;
 mod concat;
 mod cos_sim;
 mod cost;
@@ -15,6 +16,8 @@ mod dot_prod;
 mod expand;
 mod factorization_machine;
 mod fc;
+mod finish;
+mod group;
 mod img_cmrnorm;
 mod img_conv;
 mod img_pool;
@@ -34,13 +37,15 @@ mod slope_intercept;
 mod spp;
 mod trans;
 
+pub(crate) use finish::Node;
+
 use crate::argument::{Argument, Value};
 use crate::batch::NO_ID;
 use crate::chance::Chance;
 use crate::row_sums::RowLists;
 use crate::shape::{Level, Shape};
 use crate::topology::{self, at};
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 use contract::{Error, Kind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -56,6 +61,7 @@ type Build = fn(&topology::Layer) -> Result<Box<dyn Layer>>;
 const TABLE: &[(&str, Build)] = &[
     ("addto", addto::build),
     ("batch_norm", batch_norm::build),
+    ("beam_search", group::build_beam_search),
     ("concat", concat::build),
     ("cos_sim", cos_sim::build),
     ("crf", cost::crf::build),
@@ -68,6 +74,7 @@ const TABLE: &[(&str, Build)] = &[
     ("expand", expand::build),
     ("factorization_machine", factorization_machine::build),
     ("fc", fc::build),
+    ("gru_step", cell_step::build_gru),
     ("grumemory", recurrent::build_gru),
     ("hsigmoid", cost::hsigmoid::build),
     ("huber_classification", cost::huber_classification::build),
@@ -76,6 +83,7 @@ const TABLE: &[(&str, Build)] = &[
     ("img_conv", img_conv::build),
     ("img_pool", img_pool::build),
     ("interpolation", interpolation::build),
+    ("lstm_step", cell_step::build_lstm),
     ("lstmemory", recurrent::build_lstm),
     ("max_id", max_id::build),
     ("maxout", maxout::build),
@@ -85,6 +93,7 @@ const TABLE: &[(&str, Build)] = &[
     ("pooling", pooling::build),
     ("rank", cost::rank::build),
     ("recurrent", recurrent::build_simple),
+    ("recurrent_group", group::build),
     ("repeat", repeat::build),
     ("scaling", scaling::build),
     ("sequence_concat", sequence_concat::build),
@@ -217,6 +226,8 @@ pub(crate) struct Run<'a> {
     /// What is known of its inputs.
     pub(crate) shapes: &'a [Shape],
     pub(crate) is_training: bool,
+    /// Where it computes.
+    pub(crate) device: &'a Device,
     /// What it measured, by slot.
     pub(crate) measured: RefCell<Vec<(usize, Vec<f32>)>>,
 }
@@ -345,13 +356,21 @@ pub(crate) fn expect_dense(what: &str, shape: &Shape) -> Result<()> {
     Err(Error::invalid(format!("{what} must be dense but is {shape}")))
 }
 
-/// Checks that a sample of an input is a sequence of rows.
+/// Checks that the rows of an input are those of sequences, of which a sample may have several.
 pub(crate) fn expect_sequence(input: &Shape) -> Result<()> {
     match input.level {
-        Level::Sequence => Ok(()),
-        Level::Single | Level::Nested => {
-            Err(Error::invalid(format!("needs a sequence but its input is {input}")))
+        Level::Sequence | Level::Nested => Ok(()),
+        Level::Single => Err(Error::invalid(format!("needs a sequence but its input is {input}"))),
+    }
+}
+
+/// Checks that a sample of an input is one sequence.
+pub(crate) fn expect_one_sequence(input: &Shape) -> Result<()> {
+    match input.level {
+        Level::Nested => {
+            Err(Error::invalid(format!("needs one sequence a sample but its input is {input}")))
         }
+        Level::Single | Level::Sequence => expect_sequence(input),
     }
 }
 
@@ -380,7 +399,8 @@ pub(crate) fn expect_same_level(inputs: &[Shape]) -> Result<()> {
 /// Checks, now that data is there, that inputs taken row by row have the same rows.
 pub(crate) fn expect_same_rows(inputs: &[&Argument]) -> Result<()> {
     for pair in inputs.windows(2) {
-        if pair[0].rows() != pair[1].rows() || pair[0].sequences != pair[1].sequences {
+        let is_like = pair[0].sequences == pair[1].sequences && pair[0].nests == pair[1].nests;
+        if pair[0].rows() != pair[1].rows() || !is_like {
             return Err(Error::invalid(
                 "inputs are sequences of different lengths in the same sample; \
                  this layer takes them row by row",

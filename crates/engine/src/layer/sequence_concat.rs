@@ -1,16 +1,16 @@
 //! For each sample, the rows of one sequence and then those of another.
 
 use super::{
-    Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_same_size, expect_sequence,
+    Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_one_sequence,
+    expect_same_size,
 };
-use crate::argument::{Argument, Value};
+use crate::argument::Argument;
 use crate::row_sums::{RowLists, row_sums};
 use crate::shape::Shape;
 use crate::topology;
 use burn::tensor::Tensor;
 use contract::{Error, Result};
 use serde::Deserialize;
-use std::sync::Arc;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,7 +25,7 @@ impl Layer for SequenceConcat {
         expect_inputs(inputs, 2..=2)?;
         for (input, what) in inputs.iter().zip(["the first input", "the second"]) {
             expect_dense(what, input)?;
-            expect_sequence(input)?;
+            expect_one_sequence(input)?;
         }
         expect_same_size(["the first input", "the second"], [&inputs[0], &inputs[1]])?;
         Ok(Plan::of(inputs[0].with_size(inputs[0].size)))
@@ -47,7 +47,6 @@ impl Layer for SequenceConcat {
         let parts = inputs.iter().filter(|input| input.rows() > 0);
         let parts = parts.map(|input| input.dense()).collect::<Result<Vec<_>>>()?;
         let value = row_sums(Tensor::cat(parts, 0), RowLists::one_each(rows));
-        let sequences = Some(Arc::from(offsets));
-        Ok(Argument { value: Value::Dense(value), sequences, origin: None })
+        Ok(Argument::sequence(value, offsets))
     }
 }

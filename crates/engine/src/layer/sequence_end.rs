@@ -1,6 +1,6 @@
 //! The first or the last row of a sequence.
 
-use super::pooling::plan_one_row;
+use super::pooling::Taken;
 use super::{Layer, Plan, Run, attributes};
 use crate::argument::Argument;
 use crate::sequence::{self, End};
@@ -13,6 +13,8 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 struct SequenceEnd {
     end: End,
+    #[serde(default)]
+    of: Taken,
 }
 
 pub(super) fn build(layer: &topology::Layer) -> Result<Box<dyn Layer>> {
@@ -21,10 +23,12 @@ pub(super) fn build(layer: &topology::Layer) -> Result<Box<dyn Layer>> {
 
 impl Layer for SequenceEnd {
     fn plan(&self, inputs: &[Shape]) -> Result<Plan> {
-        plan_one_row(inputs)
+        self.of.plan(inputs)
     }
 
     fn forward(&self, _run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument> {
-        Ok(Argument::single(sequence::end(inputs[0].dense()?, inputs[0].offsets()?, self.end)))
+        let offsets = self.of.offsets(inputs[0])?;
+        let ends = sequence::end(inputs[0].dense()?, &offsets, self.end);
+        Ok(self.of.rows(inputs[0], ends))
     }
 }

@@ -1,12 +1,11 @@
 //! The numbers of each sequence in rows of another size.
 
 use super::{Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_sequence};
-use crate::argument::{Argument, Value};
+use crate::argument::Argument;
 use crate::shape::Shape;
 use crate::topology;
 use contract::{Error, Result};
 use serde::Deserialize;
-use std::sync::Arc;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,7 +44,7 @@ impl Layer for SequenceReshape {
             }
             offsets.push(offsets[offsets.len() - 1] + numbers / self.size);
         }
-        let value = Value::Dense(x.reshape([rows * width / self.size, self.size]));
-        Ok(Argument { value, sequences: Some(Arc::from(offsets)), origin: None })
+        let value = x.reshape([rows * width / self.size, self.size]);
+        Ok(Argument { nests: inputs[0].nests.clone(), ..Argument::sequence(value, offsets) })
     }
 }

@@ -1,14 +1,13 @@
 //! A part of each sequence, from where a number of the sample says: up to where another says
 //! (`seq_slice`), or as many rows as another says (`sub_seq`).
 
-use super::{Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_sequence};
+use super::{Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_one_sequence};
 use crate::argument::{Argument, Value, numbers};
 use crate::row_sums::{RowLists, row_sums};
 use crate::shape::{self, Level, Shape};
 use crate::topology;
 use contract::{Error, Result};
 use serde::Deserialize;
-use std::sync::Arc;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -56,7 +55,7 @@ impl Layer for SequenceSlice {
     fn plan(&self, inputs: &[Shape]) -> Result<Plan> {
         expect_inputs(inputs, self.bounds.len() + 1..=self.bounds.len() + 1)?;
         expect_dense("the input", &inputs[0])?;
-        expect_sequence(&inputs[0])?;
+        expect_one_sequence(&inputs[0])?;
         if self.bounds.is_empty() {
             return Err(Error::invalid("give starts, ends or both"));
         }
@@ -100,7 +99,7 @@ impl Layer for SequenceSlice {
             rows.extend((pair[0] + first..pair[0] + end).map(|row| row as u32));
             offsets.push(rows.len());
         }
-        let value = Value::Dense(row_sums(inputs[0].dense()?, RowLists::one_each(rows)));
-        Ok(Argument { value, sequences: Some(Arc::from(offsets)), origin: None })
+        let value = row_sums(inputs[0].dense()?, RowLists::one_each(rows));
+        Ok(Argument::sequence(value, offsets))
     }
 }

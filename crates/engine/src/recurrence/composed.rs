@@ -9,8 +9,7 @@ pub(super) fn run(cell: Cell, size: usize, steps: &Steps, inputs: &[Tensor<2>]) 
     let device = x.device();
     let bias = inputs.get(2).cloned();
     let bias = bias.unwrap_or_else(|| Tensor::zeros([1, cell.bias_parts() * size], &device));
-    let part =
-        |of: &Tensor<2>, at: usize, count: usize| of.clone().narrow(1, at * size, count * size);
+    let part = |of: &Tensor<2>, at: usize, count: usize| columns(of, at * size, count * size);
     let x = x.clone() + part(&bias, 0, cell.parts());
     let mut outputs: Vec<Tensor<2>> = Vec::new();
     let mut state = Tensor::zeros([steps.range(0).len(), size], &device);
@@ -24,29 +23,61 @@ pub(super) fn run(cell: Cell, size: usize, steps: &Steps, inputs: &[Tensor<2>]) 
         outputs.push(match cell {
             Cell::Lstm { candidate, gate, state: shown } => {
                 let old = state.clone().narrow(0, 0, rows.len());
-                let parts = x + before.matmul(weight.clone());
-                let peephole = |state: &Tensor<2>, at| state.clone() * part(&bias, at, 1);
-                let input = of(gate, part(&parts, 1, 1) + peephole(&old, 4));
-                let forget = of(gate, part(&parts, 2, 1) + peephole(&old, 5));
-                state = of(candidate, part(&parts, 0, 1)) * input + old * forget;
-                of(gate, part(&parts, 3, 1) + peephole(&state, 6)) * of(shown, state.clone())
+                let sums = x + before.matmul(weight.clone());
+                let output;
+                (output, state) =
+                    lstm_step([candidate, gate, shown], sums, old, Some(part(&bias, 4, 3)));
+                output
             }
-            Cell::Gru { candidate, gate } => {
-                let flat = weight.clone().reshape([1, 3 * size * size]);
-                let gates = flat.clone().narrow(1, 0, 2 * size * size).reshape([size, 2 * size]);
-                let own = flat.narrow(1, 2 * size * size, size * size).reshape([size, size]);
-                let both = of(gate, part(&x, 0, 2) + before.clone().matmul(gates));
-                let reset = (part(&both, 1, 1) * before.clone()).matmul(own);
-                let new = of(candidate, part(&x, 2, 1) + reset);
-                let update = part(&both, 0, 1);
-                before.clone() + update * (new - before)
-            }
+            Cell::Gru { candidate, gate } => gru_step([candidate, gate], x, before, &weight),
             Cell::Simple(gate) => of(gate, x + before.matmul(weight.clone())),
         });
     }
-    let mut back = vec![0; steps.rows()];
-    steps.places().iter().enumerate().for_each(|(packed, row)| back[*row] = packed);
-    Tensor::cat(outputs, 0).select(0, places(&back, &device))
+    Tensor::cat(outputs, 0).select(0, places(&steps.packed(), &device))
+}
+
+/// Output and state of LSTM cells, from the sums that go into candidate, input, forget and output
+/// gate, the state before, and the peepholes of the three gates. The gates are those of
+/// [`Cell::Lstm`].
+pub(crate) fn lstm_step(
+    [candidate, gate, shown]: [Gate; 3],
+    sums: Tensor<2>,
+    state: Tensor<2>,
+    peepholes: Option<Tensor<2>>,
+) -> (Tensor<2>, Tensor<2>) {
+    let size = state.dims()[1];
+    let into = |place: usize, state: &Tensor<2>| {
+        let sum = columns(&sums, place * size, size);
+        match &peepholes {
+            Some(peepholes) => sum + state.clone() * columns(peepholes, (place - 1) * size, size),
+            None => sum,
+        }
+    };
+    let (input, forget) = (of(gate, into(1, &state)), of(gate, into(2, &state)));
+    let new = of(candidate, columns(&sums, 0, size)) * input + state * forget;
+    (of(gate, into(3, &new)) * of(shown, new.clone()), new)
+}
+
+/// The output of GRU cells, from what goes into update gate, reset gate and candidate, and the
+/// output before. Gates and weight are those of [`Cell::Gru`].
+pub(crate) fn gru_step(
+    [candidate, gate]: [Gate; 2],
+    x: Tensor<2>,
+    before: Tensor<2>,
+    weight: &Tensor<2>,
+) -> Tensor<2> {
+    let size = before.dims()[1];
+    let flat = weight.clone().reshape([1, 3 * size * size]);
+    let gates = columns(&flat, 0, 2 * size * size).reshape([size, 2 * size]);
+    let own = columns(&flat, 2 * size * size, size * size).reshape([size, size]);
+    let both = of(gate, columns(&x, 0, 2 * size) + before.clone().matmul(gates));
+    let reset = (columns(&both, size, size) * before.clone()).matmul(own);
+    let new = of(candidate, columns(&x, 2 * size, size) + reset);
+    before.clone() + columns(&both, 0, size) * (new - before)
+}
+
+fn columns(of: &Tensor<2>, begin: usize, count: usize) -> Tensor<2> {
+    of.clone().narrow(1, begin, count)
 }
 
 fn of(gate: Gate, x: Tensor<2>) -> Tensor<2> {

@@ -13,6 +13,7 @@ mod lstm;
 mod simple;
 mod steps;
 
+pub(crate) use composed::{gru_step, lstm_step};
 pub(crate) use gate::Gate;
 pub(crate) use steps::Steps;
 

@@ -7,6 +7,8 @@ use crate::argument::Offsets;
 /// Rows by steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Steps {
+    /// The sequences, the longest first.
+    sequences: Vec<usize>,
     /// For each packed row, where it is in the argument.
     rows: Vec<usize>,
     /// Where each step begins in `rows`, and where the last one ends.
@@ -16,20 +18,37 @@ pub(crate) struct Steps {
 impl Steps {
     /// Of these sequences, from their first row to the last or the other way round.
     pub(crate) fn new(offsets: &Offsets, is_reversed: bool) -> Steps {
-        let mut sequences: Vec<[usize; 2]> =
-            offsets.windows(2).map(|pair| [pair[0], pair[1]]).collect();
-        sequences.sort_by_key(|[begin, end]| std::cmp::Reverse(end - begin));
-        let longest = sequences.first().map_or(0, |[begin, end]| end - begin);
-        let mut steps = Steps { rows: Vec::new(), offsets: vec![0] };
+        let length = |sequence: usize| offsets[sequence + 1] - offsets[sequence];
+        let mut sequences: Vec<usize> = (0..offsets.len() - 1).collect();
+        sequences.sort_by_key(|sequence| std::cmp::Reverse(length(*sequence)));
+        let longest = sequences.first().map_or(0, |sequence| length(*sequence));
+        let mut steps = Steps { sequences, rows: Vec::new(), offsets: vec![0] };
         for step in 0..longest {
-            let active = sequences.iter().take_while(|[begin, end]| end - begin > step);
-            steps.rows.extend(active.map(|[begin, end]| match is_reversed {
-                true => end - 1 - step,
-                false => begin + step,
+            let active = steps.sequences.iter().take_while(|sequence| length(**sequence) > step);
+            steps.rows.extend(active.map(|&sequence| match is_reversed {
+                true => offsets[sequence + 1] - 1 - step,
+                false => offsets[sequence] + step,
             }));
             steps.offsets.push(steps.rows.len());
         }
         steps
+    }
+
+    /// The sequences, the longest first.
+    pub(crate) fn sequences(&self) -> &[usize] {
+        &self.sequences
+    }
+
+    /// Where each step begins in the packed rows, and where the last one ends.
+    pub(crate) fn offsets(&self) -> &Offsets {
+        &self.offsets
+    }
+
+    /// For each row of the argument, where it is packed.
+    pub(crate) fn packed(&self) -> Vec<usize> {
+        let mut packed = vec![0; self.rows.len()];
+        self.rows.iter().enumerate().for_each(|(place, row)| packed[*row] = place);
+        packed
     }
 
     /// How many steps there are.
@@ -97,6 +116,8 @@ mod tests {
         let steps = Steps::new(&[0, 1, 4, 4, 6], false);
         assert_eq!(steps.places(), [1, 4, 0, /**/ 2, 5, /**/ 3]);
         assert_eq!((steps.len(), steps.rows()), (3, 6));
+        assert_eq!(steps.sequences(), [1, 3, 0, 2]);
+        assert_eq!(steps.packed(), [2, 0, 3, 5, 1, 4]);
         assert_eq!([steps.range(0), steps.range(1), steps.range(2)], [0..3, 3..5, 5..6]);
         assert_eq!([steps.before(1), steps.before(2)], [0..2, 3..4]);
     }

@@ -75,7 +75,7 @@ fn mistakes() -> Vec<(&'static str, Mistake)> {
         }),
         ("a row fewer than another input", |batch| {
             let input = &mut batch.inputs[1];
-            *input = Input { rows: Rows::Integer(vec![0]), sequences: Some(vec![0, 0, 1]) };
+            *input = Input::sequence(Rows::Integer(vec![0]), vec![0, 0, 1]);
         }),
     ]
 }
@@ -203,8 +203,12 @@ fn any_input() -> impl Strategy<Value = Input> {
     let sparse = (offsets(), ids(), values)
         .prop_map(|(offsets, ids, values)| Rows::Sparse(Lists { offsets, ids, values }));
     let rows = prop_oneof![dense, ids().prop_map(Rows::Integer), sparse];
-    let sequences = prop::option::of(offsets());
-    (rows, sequences).prop_map(|(rows, sequences)| Input { rows, sequences })
+    let sequences = || prop::option::of(offsets());
+    (rows, sequences(), sequences()).prop_map(|(rows, sequences, nests)| Input {
+        rows,
+        sequences,
+        nests,
+    })
 }
 
 /// A network that takes a single input, whatever it is.
@@ -223,7 +227,7 @@ proptest! {
     #[test]
     fn no_batch_makes_a_network_panic(samples in 0..4_usize, input in any_input()) {
         for value in [Value::Dense, Value::Integer, Value::SparseBinary, Value::SparseFloat] {
-            for level in [Level::Single, Level::Sequence] {
+            for level in [Level::Single, Level::Sequence, Level::Nested] {
                 let network = net_of_one(value, level);
                 let batch = Batch { samples, inputs: vec![input.clone()] };
                 if let Ok(prepared) = network.prepare(batch) {

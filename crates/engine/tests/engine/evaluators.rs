@@ -49,7 +49,7 @@ impl Scored {
             let labels = Rows::Integer(self.labels[rows.clone()].to_vec());
             let weights = Rows::Dense(self.weights[rows.clone()].to_vec());
             let inputs = [Rows::Dense(scores), labels, weights];
-            let inputs = inputs.map(|rows| Input { rows, sequences: None }).into();
+            let inputs = inputs.map(Input::single).into();
             let batch = Batch { samples: rows.len(), inputs };
             let seen = network.test(&network.prepare(batch).unwrap(), &[]).unwrap();
             tally.add(&seen).unwrap();
@@ -224,7 +224,7 @@ fn sum_is_the_sum_of_rows_divided_by_their_weight() {
         Rows::Integer(vec![8, 3]),
         Rows::Dense(vec![0.5, 2.0]),
     ];
-    let inputs = rows.map(|rows| Input { rows, sequences: None }).into();
+    let inputs = rows.map(Input::single).into();
     let prepared = network.prepare(Batch { samples: 2, inputs }).unwrap();
     let mut tally = network.tally().unwrap();
     tally.add(&network.test(&prepared, &[]).unwrap()).unwrap();
@@ -253,7 +253,7 @@ fn sequences(all: &[&[u64]]) -> Input {
         Some(*end)
     });
     let offsets = std::iter::once(0).chain(ends).collect();
-    Input { rows: Rows::Integer(all.concat()), sequences: Some(offsets) }
+    Input::sequence(Rows::Integer(all.concat()), offsets)
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn ctc_error_is_the_distance_of_what_is_read_per_label() {
     let best = [0, 2, 0, 0, 1, 1, 2];
     let one_hot = |class: usize| (0..3).map(move |place| f32::from(u8::from(place == class)));
     let rows = Rows::Dense(best.into_iter().flat_map(one_hot).collect());
-    let scores = Input { rows, sequences: Some(vec![0, 5, 7]) };
+    let scores = Input::sequence(rows, vec![0, 5, 7]);
     let batch = Batch { samples: 2, inputs: vec![scores, sequences(&[&[0, 0, 1], &[0, 0]])] };
     let mut tally = network.tally().unwrap();
     tally.add(&network.test(&network.prepare(batch).unwrap(), &[]).unwrap()).unwrap();

@@ -12,6 +12,7 @@ mod batches;
 mod culprit;
 mod dropout;
 mod evaluators;
+mod generation;
 mod gradients;
 mod measured;
 mod sparse;

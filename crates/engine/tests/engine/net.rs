@@ -134,24 +134,40 @@ impl Net {
         Network::new(self.topology.clone(), config).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Random data; `lengths` are those of every sequence, one a sample.
+    /// Random data; `lengths` are those of every sequence, one a sample. Nested ones have as many
+    /// sequences.
     pub(crate) fn batch(&self, lengths: &[usize], seed: u64) -> Batch {
         let mut random = Random::new(seed);
         let data = self.topology.layers.iter().filter(|layer| layer.kind == "data");
         let inputs = data.map(|layer| {
             let shape = self.shapes[&layer.name];
-            let is_sequence = shape.level != Level::Single;
-            let ends = lengths.iter().scan(0, |end, length| {
-                *end += length;
-                Some(*end)
-            });
-            let sequences: Option<Vec<usize>> =
-                is_sequence.then(|| std::iter::once(0).chain(ends).collect());
-            let rows = if is_sequence { lengths.iter().sum() } else { lengths.len() };
-            Input { rows: random_rows(&shape, rows, &mut random), sequences }
+            let mut rows = |count| random_rows(&shape, count, &mut random);
+            match shape.level {
+                Level::Single => Input::single(rows(lengths.len())),
+                Level::Sequence => Input::sequence(rows(lengths.iter().sum()), offsets(lengths)),
+                Level::Nested => {
+                    let sequences = offsets(&inner_lengths(lengths));
+                    let rows = rows(sequences[sequences.len() - 1]);
+                    Input { nests: Some(offsets(lengths)), ..Input::sequence(rows, sequences) }
+                }
+            }
         });
         Batch { samples: lengths.len(), inputs: inputs.collect() }
     }
+}
+
+fn offsets(lengths: &[usize]) -> Vec<usize> {
+    let ends = lengths.iter().scan(0, |end, length| {
+        *end += length;
+        Some(*end)
+    });
+    std::iter::once(0).chain(ends).collect()
+}
+
+/// The lengths of the sequences of nested ones, some of them 0.
+fn inner_lengths(lengths: &[usize]) -> Vec<usize> {
+    let each = lengths.iter().enumerate();
+    each.flat_map(|(sample, count)| (0..*count).map(move |at| (1 + sample + 2 * at) % 4)).collect()
 }
 
 fn random_rows(shape: &Shape, rows: usize, random: &mut Random) -> Rows {

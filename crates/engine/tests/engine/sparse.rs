@@ -73,7 +73,7 @@ fn lookup(value: Value, size: usize, is_sparse: bool) -> Net {
 fn batch(rows: Rows) -> Batch {
     let samples = rows.len(1);
     let target = Rows::Dense((0..samples * 2).map(|number| number as f32).collect());
-    let inputs = [rows, target].map(|rows| Input { rows, sequences: None });
+    let inputs = [rows, target].map(Input::single);
     Batch { samples, inputs: inputs.into() }
 }
 

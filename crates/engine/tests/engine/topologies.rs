@@ -118,7 +118,6 @@ fn attributes_that_do_not_fit_are_refused() {
     check("a picture that does not divide", |net| {
         net["layers"][X]["attributes"]["frame"] = json!([2, 2]);
     });
-    check("nested sequences", |net| net["layers"][X]["attributes"]["level"] = json!("nested"));
     check("an unknown projection", |net| {
         net["layers"][TABLE]["attributes"] = json!({"projections": [{"name": "spiral"}]});
     });
@@ -227,7 +226,7 @@ fn a_network_without_a_cost_cannot_be_trained() {
     topology["outputs"] = json!(["add"]);
     let topology = serde_json::from_value(topology).unwrap();
     let network = Network::new(topology, NetworkConfig::default()).unwrap();
-    let input = |rows| engine::batch::Input { rows, sequences: None };
+    let input = engine::batch::Input::single;
     let inputs = vec![
         input(engine::batch::Rows::Dense(vec![0.0; 3])),
         input(engine::batch::Rows::Integer(vec![0])),

@@ -73,7 +73,7 @@ pub(crate) fn batch(step: usize, from: usize, to: usize) -> Batch {
     let words = each().map(|seed| (seed * seed % 17 % WORDS) as u64).collect();
     let x = each().flat_map(|seed| [number(seed), number(seed + 1), number(seed + 2)]).collect();
     let y = each().map(|seed| number(3 * seed)).collect();
-    let input = |rows| Input { rows, sequences: None };
+    let input = Input::single;
     Batch {
         samples: to - from,
         inputs: vec![input(Rows::Integer(words)), input(Rows::Dense(x)), input(Rows::Dense(y))],

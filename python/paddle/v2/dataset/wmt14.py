@@ -19,6 +19,8 @@ URL_TRAIN = "http://paddlemodels.bj.bcebos.com/wmt/wmt14.tgz"
 MD5_TRAIN = "0791583d57d5beb693b9414c5b36798c"
 URL_MODEL = "http://paddlepaddle.bj.bcebos.com/demo/wmt_14/wmt14_model.tar.gz"
 MD5_MODEL = "0cb4a5366189b6acba876491c8724fa3"
+# An archive to be read instead of the one that is fetched.
+FILE: str | None = None
 
 START = "<s>"
 END = "<e>"
@@ -76,7 +78,7 @@ def convert(path: str) -> None:
 
 
 def _file() -> str:
-    return common.download(URL_TRAIN, "wmt14", MD5_TRAIN)
+    return FILE or common.download(URL_TRAIN, "wmt14", MD5_TRAIN)
 
 
 def _model_file() -> str:

@@ -20,6 +20,7 @@ from paddle.v2.layer.arithmetic import (
     trans,
 )
 from paddle.v2.layer.base import Layer, Parameter
+from paddle.v2.layer.cell_step import get_output, gru_step, gru_step_naive, lstm_step
 from paddle.v2.layer.cost import (
     classification_cost,
     cross_entropy_cost,
@@ -35,6 +36,8 @@ from paddle.v2.layer.cost import (
     sum_cost,
 )
 from paddle.v2.layer.data import data
+from paddle.v2.layer.generation import BaseGeneratedInput, GeneratedInput, beam_search
+from paddle.v2.layer.group import StaticInput, SubsequenceInput, recurrent_group
 from paddle.v2.layer.image import batch_norm, img_cmrnorm, img_conv, img_pool, maxout, spp
 from paddle.v2.layer.mixed import MixedLayer, mixed
 from paddle.v2.layer.projection import (
@@ -60,6 +63,7 @@ from paddle.v2.layer.sequence_rows import (
     seq_slice,
     sub_seq,
 )
+from paddle.v2.layer.step import memory
 from paddle.v2.layer.tagging import crf, crf_decoding, ctc, warp_ctc
 from paddle.v2.layer.weighted import embedding, factorization_machine, fc
 
@@ -67,14 +71,19 @@ LayerOutput = Layer
 
 __all__ = [
     "AggregateLevel",
+    "BaseGeneratedInput",
     "ExpandLevel",
+    "GeneratedInput",
     "Layer",
     "LayerOutput",
     "MixedLayer",
     "Parameter",
     "Projection",
+    "StaticInput",
+    "SubsequenceInput",
     "addto",
     "batch_norm",
+    "beam_search",
     "classification_cost",
     "concat",
     "context_projection",
@@ -95,6 +104,9 @@ __all__ = [
     "fc",
     "first_seq",
     "full_matrix_projection",
+    "get_output",
+    "gru_step",
+    "gru_step_naive",
     "grumemory",
     "hsigmoid",
     "huber_classification_cost",
@@ -105,9 +117,11 @@ __all__ = [
     "img_pool",
     "interpolation",
     "last_seq",
+    "lstm_step",
     "lstmemory",
     "max_id",
     "maxout",
+    "memory",
     "mixed",
     "mse_cost",
     "multi_binary_label_cross_entropy_cost",
@@ -115,6 +129,7 @@ __all__ = [
     "pooling",
     "rank_cost",
     "recurrent",
+    "recurrent_group",
     "regression_cost",
     "repeat",
     "scaling",
@@ -136,13 +151,12 @@ __all__ = [
 
 # What the original has beside these.
 NOT_YET = """
-    BaseGeneratedInput GeneratedInput StaticInput SubsequenceInput beam_search bilinear_interp
-    block_expand clip conv_operator conv_projection conv_shift convex_comb crop cross_channel_norm
-    cross_entropy_over_beam detection_output eos gated_unit get_output gru_step gru_step_naive
-    img_conv3d img_pool3d kmax_seq_score l2_distance lambda_cost linear_comb lstm_step memory
-    multibox_loss multiplex out_prod pad power prelu print printer priorbox recurrent_group resize
-    roi_pool rotate row_conv row_l2_norm sampling_id scale_shift scale_sub_region selective_fc
-    slice_projection sub_nested_seq sum_to_one_norm switch_order tensor
+    bilinear_interp block_expand clip conv_operator conv_projection conv_shift convex_comb crop
+    cross_channel_norm cross_entropy_over_beam detection_output eos gated_unit img_conv3d
+    img_pool3d kmax_seq_score l2_distance lambda_cost linear_comb multibox_loss multiplex
+    out_prod pad power prelu print printer priorbox resize roi_pool rotate row_conv row_l2_norm
+    sampling_id scale_shift scale_sub_region selective_fc slice_projection sub_nested_seq
+    sum_to_one_norm switch_order tensor
 """.split()
 
 

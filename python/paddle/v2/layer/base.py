@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from paddle import _native
 from paddle.v2 import activation, attr, mistake
 from paddle.v2.data_type import InputType
+from paddle.v2.layer import scope
 
 if TYPE_CHECKING:
     from paddle.v2.evaluator import Evaluator
@@ -69,7 +70,12 @@ class Layer:
     parents: tuple["Layer", ...]
     parameters: dict[str, Parameter]
     evaluators: list["Evaluator"]
+    # What it gives beside its output, by name: a layer, and the first of its columns and how many.
+    others: dict[str, tuple["Layer", tuple[int, int]]]
+    # The step that it was made in.
+    within: scope.Scope | None
     type: InputType | None = None
+    shown_activation: str | None = None
 
     mistaken_as: ClassVar[str] = "a layer"
 
@@ -83,6 +89,7 @@ class Layer:
         self.name = description["name"]
         self.place = description["place"]
         self.evaluators = []
+        self.others = {}
         self._plan(description, parents, said)
 
     def _plan(
@@ -91,6 +98,9 @@ class Layer:
         parents: Sequence["Layer"],
         said: Mapping[str, attr.ParamAttr],
     ) -> None:
+        self.within = scope.current()
+        for parent in parents:
+            scope.check_visible(parent, self.within)
         asked = {**description, "inputs": [parent.name for parent in parents], "parameters": []}
         shapes = json.dumps([parent.shape for parent in parents])
         plan = json.loads(_native.plan_layer(json.dumps(asked), shapes))
@@ -106,6 +116,8 @@ class Layer:
             self.slots[slot["name"]] = parameter.name
             check_shared(self.parameters.setdefault(parameter.name, parameter), parameter)
         self._description = {**asked, "parameters": list(self.slots.values())}
+        if self.within is not None:
+            self.within.add(self)
 
     @property
     def size(self) -> int:
@@ -119,8 +131,8 @@ class Layer:
 
     @property
     def activation(self) -> str:
-        """The engine's name of its activation."""
-        return str(self._description["activation"])
+        """The engine's name of its activation; of a group, of that in its step."""
+        return self.shown_activation or str(self._description["activation"])
 
     def describe(self) -> dict[str, Any]:
         """Its description, as the engine reads it."""
@@ -200,12 +212,27 @@ def describe(
 ) -> dict[str, Any]:
     """The description of a layer at the user's line."""
     return {
-        "name": name,
+        "name": scope.qualify(name),
         "kind": kind,
         "attributes": dict(attributes or {}),
         "place": mistake.place(),
         **finish.describe(),
     }
+
+
+def describe_seen(layer: Layer, name: str, shape: dict[str, Any]) -> None:
+    """Fills a layer in that is not computed: its shape is all that is known of it."""
+    layer.name = name
+    layer.place = mistake.place()
+    layer.shape = shape
+    layer.parents = ()
+    layer.parameters = {}
+    layer.slots = {}
+    layer.evaluators = []
+    layer.others = {}
+    layer.serial = next(_serials)
+    layer.within = scope.current()
+    layer._description = {"kind": "seen", "activation": "linear"}
 
 
 def make(

@@ -20,6 +20,7 @@ class MixedLayer(Layer):
         self.name = description["name"]
         self.place = description["place"]
         self.evaluators = []
+        self.others = {}
         self._open: dict[str, Any] | None = description
         self._finish = finish
         self._terms: list[Projection] = []
@@ -85,7 +86,7 @@ class MixedLayer(Layer):
 
     def __getattr__(self, name: str) -> Any:
         # Reached only for what planning sets.
-        if name in ("shape", "parents", "parameters", "serial", "slots", "_description"):
+        if name in ("shape", "parents", "parameters", "serial", "slots", "within", "_description"):
             raise mistake.invalid(
                 "this mixed layer is not complete; give `input=` or use it after its `with` block",
                 layer=self.name,

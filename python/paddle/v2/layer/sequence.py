@@ -25,10 +25,13 @@ def pooling(
     stride: int = -1,
     layer_attr: object = None,
 ) -> Layer:
-    """The largest, mean or sum of each column over a sequence; see `paddle.pooling`."""
-    _check_whole_sequence(agg_level, stride)
+    """The largest, mean or sum of each column over a sequence; see `paddle.pooling`.
+
+    Of nested sequences, over all rows of a sample, or with `AggregateLevel.TO_SEQUENCE` over each
+    sequence, which gives a sequence.
+    """
     finish = Finish(None, bias_attr, layer_attr)
-    attributes = {"pooling": pooling_types.name_of(pooling_type)}
+    attributes = {"pooling": pooling_types.name_of(pooling_type), "of": _of(agg_level, stride)}
     description = describe(naming.choose(name, "seq_pooling"), "pooling", finish, attributes)
     return make(description, [one("input", input)], finish)
 
@@ -41,13 +44,12 @@ def last_seq(
     stride: int = -1,
     layer_attr: object = None,
 ) -> Layer:
-    """The last row of each sequence."""
-    _check_whole_sequence(agg_level, stride)
+    """The last row of each sequence; `agg_level` as of `pooling`."""
     description = describe(
         naming.choose(name, "last_seq"),
         "sequence_end",
         Finish(layer_attr=layer_attr),
-        {"end": "last"},
+        {"end": "last", "of": _of(agg_level, stride)},
     )
     return make(description, [one("input", input)])
 
@@ -60,23 +62,28 @@ def first_seq(
     stride: int = -1,
     layer_attr: object = None,
 ) -> Layer:
-    """The first row of each sequence."""
-    _check_whole_sequence(agg_level, stride)
+    """The first row of each sequence; `agg_level` as of `pooling`."""
     description = describe(
         naming.choose(name, "first_seq"),
         "sequence_end",
         Finish(layer_attr=layer_attr),
-        {"end": "first"},
+        {"end": "first", "of": _of(agg_level, stride)},
     )
     return make(description, [one("input", input)])
 
 
-def _check_whole_sequence(agg_level: object, stride: object) -> None:
-    if agg_level != AggregateLevel.TO_NO_SEQUENCE:
-        raise mistake.unsupported(
-            "agg_level is not there yet; whole sequences become one row", agg_level=agg_level
+_OF = {AggregateLevel.TO_NO_SEQUENCE: "sample", AggregateLevel.TO_SEQUENCE: "sequence"}
+
+
+def _of(agg_level: object, stride: object) -> str:
+    """What becomes one row, as the engine names it."""
+    if agg_level not in _OF:
+        raise mistake.invalid(
+            "agg_level must be AggregateLevel.TO_NO_SEQUENCE or AggregateLevel.TO_SEQUENCE",
+            agg_level=agg_level,
         )
     if stride != -1:
         raise mistake.unsupported(
             "stride is not there yet; leave it out for whole sequences", stride=stride
         )
+    return _OF[str(agg_level)]

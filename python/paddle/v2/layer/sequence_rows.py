@@ -15,6 +15,9 @@ class ExpandLevel:
     FROM_TIMESTEP = FROM_NO_SEQUENCE
 
 
+_EXPANDED = {ExpandLevel.FROM_NO_SEQUENCE: "single", ExpandLevel.FROM_SEQUENCE: "sequence"}
+
+
 @mistake.checked_arguments
 def expand(
     input: Layer,
@@ -24,11 +27,21 @@ def expand(
     expand_level: str = ExpandLevel.FROM_NO_SEQUENCE,
     layer_attr: object = None,
 ) -> Layer:
-    """The row of each sample once for every row of its sequence in `expand_as`."""
-    if expand_level != ExpandLevel.FROM_NO_SEQUENCE:
-        raise mistake.unsupported(
-            "expand_level is not there yet; rows are expanded to sequences",
+    """The row of each sample once for every row of its sequence in `expand_as`.
+
+    With `ExpandLevel.FROM_SEQUENCE`, the rows of a sequence once for every row of the sequence in
+    nested ones whose place they have.
+    """
+    wanted = _EXPANDED.get(expand_level)
+    if wanted is None:
+        raise mistake.invalid(
+            "expand_level must be ExpandLevel.FROM_NO_SEQUENCE or ExpandLevel.FROM_SEQUENCE",
             expand_level=expand_level,
+        )
+    if one("input", input).shape["level"] != wanted:
+        raise mistake.invalid(
+            f"expand_level {expand_level!r} expands a layer of level {wanted!r} but the input has "
+            f"level {input.shape['level']!r}; give the other expand_level"
         )
     finish = Finish(None, bias_attr, layer_attr)
     description = describe(naming.choose(name, "expand_layer"), "expand", finish)

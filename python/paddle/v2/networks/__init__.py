@@ -3,6 +3,11 @@
 from typing import Any
 
 from paddle.v2 import mistake
+from paddle.v2.networks.attention import (
+    dot_product_attention,
+    multi_head_attention,
+    simple_attention,
+)
 from paddle.v2.networks.image import (
     img_conv_bn_pool,
     img_conv_group,
@@ -10,6 +15,7 @@ from paddle.v2.networks.image import (
     small_vgg,
     vgg_16_network,
 )
+from paddle.v2.networks.recurrent import gru_group, gru_unit, lstmemory_group, lstmemory_unit
 from paddle.v2.networks.sequence import (
     bidirectional_gru,
     bidirectional_lstm,
@@ -23,9 +29,16 @@ from paddle.v2.networks.sequence import (
 __all__ = [
     "bidirectional_gru",
     "bidirectional_lstm",
+    "dot_product_attention",
+    "gru_group",
+    "gru_unit",
     "img_conv_bn_pool",
     "img_conv_group",
+    "lstmemory_group",
+    "lstmemory_unit",
+    "multi_head_attention",
     "sequence_conv_pool",
+    "simple_attention",
     "simple_gru",
     "simple_gru2",
     "simple_img_conv_pool",
@@ -35,10 +48,7 @@ __all__ = [
     "vgg_16_network",
 ]
 
-NOT_YET = """
-    dot_product_attention gru_group gru_unit img_separable_conv inputs lstmemory_group
-    lstmemory_unit multi_head_attention outputs simple_attention
-""".split()
+NOT_YET = ["img_separable_conv", "inputs", "outputs"]
 
 
 def __getattr__(name: str) -> Any:

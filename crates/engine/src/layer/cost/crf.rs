@@ -2,7 +2,7 @@
 //! the labels of each sequence. The parameter has a row of scores for the first tag, one for the
 //! last, and one of following tags for each tag.
 
-use super::super::{Layer, Plan, Run, Slot, attributes, expect_same_rows, expect_sequence};
+use super::super::{Layer, Plan, Run, Slot, attributes, expect_one_sequence, expect_same_rows};
 use super::cross_entropy::expect_labels;
 use super::{Coefficient, expect_known, expect_weight, weighted_sequences};
 use crate::argument::Argument;
@@ -27,8 +27,8 @@ pub(in crate::layer) fn chain_slot(tags: usize) -> Slot {
 impl Layer for Crf {
     fn plan(&self, inputs: &[Shape]) -> Result<Plan> {
         super::super::expect_inputs(inputs, 2..=3)?;
-        expect_sequence(&inputs[0])?;
-        expect_sequence(&inputs[1])?;
+        expect_one_sequence(&inputs[0])?;
+        expect_one_sequence(&inputs[1])?;
         expect_labels(inputs)?;
         expect_weight(inputs)?;
         let slot = chain_slot(inputs[0].size);

@@ -1,7 +1,9 @@
 //! Connectionist temporal classification: minus the logarithm of the probability that rows, each
 //! showing a label or the blank, show the label's sequence.
 
-use super::super::{Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_sequence};
+use super::super::{
+    Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_one_sequence,
+};
 use super::{expect_known, weighted_sequences};
 use crate::alignment::Alignment;
 use crate::argument::{Argument, Origin};
@@ -34,8 +36,8 @@ impl Layer for Ctc {
         expect_inputs(inputs, 2..=2)?;
         let (input, label) = (&inputs[0], &inputs[1]);
         expect_dense("the input", input)?;
-        expect_sequence(input)?;
-        expect_sequence(label)?;
+        expect_one_sequence(input)?;
+        expect_one_sequence(label)?;
         if label.value != Value::Integer || label.size > input.size {
             return Err(Error::invalid(format!(
                 "the label must be an integer sequence of at most the input's {} classes, blank \

@@ -3,6 +3,7 @@
 
 mod activation;
 mod cost;
+mod group;
 mod image;
 mod layer;
 mod mixed;
@@ -93,6 +94,7 @@ pub(crate) fn all() -> Vec<Case> {
         image::cases(),
         mixed::cases(),
         recurrent::cases(),
+        group::cases(),
         sequence::cases(),
         cost::cases(),
         activation::cases(),

@@ -1,5 +1,6 @@
 //! What layers compute, written down once more: plainly, row by row, in double precision.
 
+mod group;
 mod picture;
 mod recurrent;
 mod sequence;
@@ -17,11 +18,14 @@ struct Input {
     rows: Matrix,
     lists: Vec<Vec<(usize, f64)>>,
     offsets: Option<Vec<usize>>,
+    nests: Option<Vec<usize>>,
 }
 
 /// What is computed from.
 struct Given<'a> {
     layer: &'a Layer,
+    outputs: &'a [Output],
+    /// The same, made easy to look into.
     inputs: Vec<Input>,
     /// Without the bias.
     parameters: &'a [Matrix],
@@ -37,9 +41,12 @@ pub(crate) fn forward(
     frame: Option<(usize, usize)>,
 ) -> Matrix {
     let own = parameters.len() - usize::from(layer.has_bias);
+    let outputs = inputs;
     let inputs: Vec<Input> = inputs.iter().map(Input::of).collect();
     let offsets = inputs[0].offsets.clone();
-    let mut rows = Given { layer, inputs, parameters: &parameters[..own], frame }.forward();
+    let parameters_of_layer = &parameters[..own];
+    let given = Given { layer, outputs, inputs, parameters: parameters_of_layer, frame };
+    let mut rows = given.forward();
     if layer.has_bias {
         // One number for each column, or for each channel.
         let bias = &parameters[own][0];
@@ -76,8 +83,17 @@ impl Input {
                 lists.offsets.windows(2).map(list).collect()
             }
         };
-        let offsets = output.sequences.clone();
-        Input { width: output.width, rows: matrix(output), lists, offsets }
+        let (offsets, nests) = (output.sequences.clone(), output.nests.clone());
+        Input { width: output.width, rows: matrix(output), lists, offsets, nests }
+    }
+
+    /// Where the rows of each sample begin.
+    fn samples(&self) -> Vec<usize> {
+        let offsets = self.offsets.as_ref().unwrap();
+        match &self.nests {
+            Some(nests) => nests.iter().map(|sequence| offsets[*sequence]).collect(),
+            None => offsets.clone(),
+        }
     }
 
     fn len(&self) -> usize {
@@ -149,6 +165,7 @@ impl Given<'_> {
             "ctc" => self.ctc(),
             "expand" => self.expand(),
             "lstmemory" | "grumemory" | "recurrent" => self.recurrent(),
+            "recurrent_group" => self.group(),
             "sequence_concat" => self.sequence_concat(),
             "sequence_reshape" => self.sequence_reshape(),
             "sequence_slice" => self.sequence_slice(),
@@ -169,14 +186,13 @@ impl Given<'_> {
             };
             let columns = (0..first.len()).map(|column| rows.iter().map(move |row| row[column]));
             let count = rows.len() as f64;
-            match (self.layer.kind.as_str(), self.layer.attributes.values().next().unwrap()) {
-                ("sequence_end", end) if end == "first" => first.clone(),
-                ("sequence_end", _) => last.clone(),
-                (_, pooling) if pooling == "max" => {
-                    columns.map(|column| column.fold(f64::NEG_INFINITY, f64::max)).collect()
-                }
-                _ => {
-                    let share = match self.text("pooling") {
+            if self.layer.kind == "sequence_end" {
+                return if self.text("end") == "first" { first.clone() } else { last.clone() };
+            }
+            match self.text("pooling") {
+                "max" => columns.map(|column| column.fold(f64::NEG_INFINITY, f64::max)).collect(),
+                pooling => {
+                    let share = match pooling {
                         "sum" => 1.0,
                         "average" => 1.0 / count,
                         "sqrt_n" => 1.0 / count.sqrt(),
@@ -186,7 +202,11 @@ impl Given<'_> {
                 }
             }
         };
-        input.offsets.as_ref().unwrap().windows(2).map(reduce).collect()
+        let offsets = match self.layer.attributes.get("of") {
+            Some(of) if of == "sequence" => input.offsets.clone().unwrap(),
+            _ => input.samples(),
+        };
+        offsets.windows(2).map(reduce).collect()
     }
 
     fn of_row(&self, row: usize) -> Vec<f64> {
@@ -211,6 +231,8 @@ impl Given<'_> {
                 }
                 sum
             }
+            "gru_step" => self.gru_step(x(0), x(1)),
+            "lstm_step" => self.lstm_step(x(0), x(1)),
             "hsigmoid" => vec![self.hsigmoid(row)],
             "interpolation" => {
                 let w = self.number(2, row);

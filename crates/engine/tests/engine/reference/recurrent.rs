@@ -59,28 +59,52 @@ impl Given<'_> {
     }
 
     fn lstm(&self, size: usize, bias: &[f64]) -> Matrix {
-        let [act, gate, shown] =
-            ["activation", "gate_activation", "state_activation"].map(|name| self.function(name));
         self.over_sequences(size, |x, before, state| {
-            let sum = |part: usize, at: usize| {
-                let place = part * size + at;
-                x[place] + bias[place] + dot(before, &self.column(0, place))
-            };
-            let peephole =
-                |part: usize, at: usize, state: f64| bias[(4 + part) * size + at] * state;
-            let new: Vec<f64> = (0..size)
-                .map(|at| {
-                    let input = gate(sum(1, at) + peephole(0, at, state[at]));
-                    let forget = gate(sum(2, at) + peephole(1, at, state[at]));
-                    act(sum(0, at)) * input + state[at] * forget
-                })
-                .collect();
-            let output = |at: usize| gate(sum(3, at) + peephole(2, at, new[at])) * shown(new[at]);
-            ((0..size).map(output).collect(), new)
+            let sum = |at: usize| x[at] + bias[at] + dot(before, &self.column(0, at));
+            let sums: Vec<f64> = (0..4 * size).map(sum).collect();
+            self.lstm_row(&sums, state, &bias[4 * size..])
         })
     }
 
+    /// Output and state, from the sums that go into the four parts.
+    fn lstm_row(&self, sums: &[f64], state: &[f64], peepholes: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let size = state.len();
+        let [act, gate, shown] =
+            ["activation", "gate_activation", "state_activation"].map(|name| self.function(name));
+        let into = |part: usize, at: usize, state: f64| {
+            gate(sums[part * size + at] + peepholes[(part - 1) * size + at] * state)
+        };
+        let kept =
+            |at: usize| act(sums[at]) * into(1, at, state[at]) + state[at] * into(2, at, state[at]);
+        let new: Vec<f64> = (0..size).map(kept).collect();
+        let output = |at: usize| into(3, at, new[at]) * shown(new[at]);
+        ((0..size).map(output).collect(), new)
+    }
+
+    pub(super) fn lstm_step(&self, sums: &[f64], state: &[f64]) -> Vec<f64> {
+        let peepholes = match self.flag("has_bias") {
+            true => self.parameters[0][0].clone(),
+            false => vec![0.0; 3 * state.len()],
+        };
+        let (output, new) = self.lstm_row(sums, state, &peepholes);
+        [output, new].concat()
+    }
+
     fn gru(&self, size: usize, bias: &[f64]) -> Matrix {
+        self.over_sequences(size, |x, before, state| {
+            (self.gru_row(&zip(x, &bias[..3 * size], |x, bias| x + bias), before), state.to_vec())
+        })
+    }
+
+    pub(super) fn gru_step(&self, x: &[f64], before: &[f64]) -> Vec<f64> {
+        match self.flag("has_bias") {
+            true => self.gru_row(&zip(x, &self.parameters[1][0], |x, bias| x + bias), before),
+            false => self.gru_row(x, before),
+        }
+    }
+
+    fn gru_row(&self, x: &[f64], before: &[f64]) -> Vec<f64> {
+        let size = before.len();
         let [act, gate] = ["activation", "gate_activation"].map(|name| self.function(name));
         // The matrix of the gates comes whole before that of the candidate.
         let flat = self.parameters[0].concat();
@@ -89,16 +113,13 @@ impl Given<'_> {
         let of_candidate = |at: usize| -> Vec<f64> {
             (0..size).map(|row| flat[2 * size * size + row * size + at]).collect()
         };
-        self.over_sequences(size, |x, before, state| {
-            let sum = |at: usize| gate(x[at] + bias[at] + dot(before, &of_gates(at)));
-            let reset: Vec<f64> = (0..size).map(|at| sum(size + at)).collect();
-            let kept = zip(&reset, before, |gate, before| gate * before);
-            let output = |at: usize| {
-                let place = 2 * size + at;
-                let new = act(x[place] + bias[place] + dot(&kept, &of_candidate(at)));
-                (1.0 - sum(at)) * before[at] + sum(at) * new
-            };
-            ((0..size).map(output).collect(), state.to_vec())
-        })
+        let sum = |at: usize| gate(x[at] + dot(before, &of_gates(at)));
+        let reset: Vec<f64> = (0..size).map(|at| sum(size + at)).collect();
+        let kept = zip(&reset, before, |gate, before| gate * before);
+        let output = |at: usize| {
+            let new = act(x[2 * size + at] + dot(&kept, &of_candidate(at)));
+            (1.0 - sum(at)) * before[at] + sum(at) * new
+        };
+        (0..size).map(output).collect()
     }
 }

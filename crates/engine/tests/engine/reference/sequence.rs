@@ -11,10 +11,14 @@ impl Given<'_> {
     }
 
     pub(super) fn expand(&self) -> Matrix {
-        let offsets = self.inputs[1].offsets.as_ref().unwrap();
-        let each = offsets.windows(2).enumerate().flat_map(|(sample, pair)| {
-            (pair[0]..pair[1]).map(move |_| self.row(0, sample).to_vec())
-        });
+        let offsets = match self.inputs[0].offsets {
+            None => self.inputs[1].samples(),
+            Some(_) => self.inputs[1].offsets.clone().unwrap(),
+        };
+        let each = offsets
+            .windows(2)
+            .enumerate()
+            .flat_map(|(sample, pair)| vec![self.row(0, sample).to_vec(); pair[1] - pair[0]]);
         each.collect()
     }
 

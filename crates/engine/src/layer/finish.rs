@@ -1,0 +1,61 @@
+//! What is the same for all layers: bias, activation, dropout and the clipping of gradients come
+//! after a layer's own output.
+
+use super::{Layer, Run};
+use crate::activation::Activation;
+use crate::argument::Argument;
+use crate::shape::Shape;
+use crate::{dropout, gradient_clip, topology};
+use contract::Result;
+
+/// A layer that was checked.
+pub(crate) struct Node<'a> {
+    pub(crate) layer: &'a topology::Layer,
+    pub(crate) built: &'a dyn Layer,
+    /// Its output.
+    pub(crate) shape: &'a Shape,
+}
+
+impl Node<'_> {
+    /// The layer's output, finished.
+    pub(crate) fn run(&self, run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument> {
+        let Node { layer, built, shape } = self;
+        if let Some(empty) = self.run_without_rows(run, inputs) {
+            return Ok(empty);
+        }
+        let mut output = built.forward(run, inputs)?;
+        let has_bias = layer.has_bias && built.own_bias(shape).is_none();
+        if let (true, Some(bias)) = (has_bias, run.parameters.last()) {
+            let biased = output.dense()? + bias.clone();
+            output.set_dense(biased);
+        }
+        if layer.activation != Activation::Linear {
+            output = layer.activation.apply(output)?;
+        }
+        if layer.drop_rate > 0.0 {
+            let dropped = match run.is_training {
+                true => dropout::drop_out(output.dense()?, layer.drop_rate, run.chance),
+                false => output.dense()?.mul_scalar(1.0 - layer.drop_rate),
+            };
+            output.set_dense(dropped);
+            output.origin = None;
+        }
+        if let Some(clip) = layer.error_clip {
+            let clipped = gradient_clip::clip_gradient(output.dense()?, clip);
+            output.set_dense(clipped);
+            // A cost computed from them would lead the gradient past the clip.
+            output.origin = None;
+        }
+        Ok(output)
+    }
+
+    /// The output of a layer that makes a row of each row, if there are none. Not all of Burn's
+    /// operations bear matrices without rows, and nothing is to be learnt from them.
+    fn run_without_rows(&self, run: &Run<'_>, inputs: &[&Argument]) -> Option<Argument> {
+        let levels = run.shapes.iter().map(|shape| shape.level);
+        let is_row_by_row = levels.min() == Some(self.shape.level);
+        let first = inputs.first().filter(|_| is_row_by_row)?;
+        let is_empty = inputs.iter().all(|input| input.rows() == 0);
+        is_empty.then(|| Argument::without_rows(first, self.shape, run.device))
+    }
+}
