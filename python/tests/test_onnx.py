@@ -1,8 +1,8 @@
 """Networks as ONNX files: ONNX Runtime computes what `paddle.infer` does."""
 
 import numpy
-import onnxruntime
 import pytest
+from onnx_sessions import exported, parameters_by_chance
 
 import paddle.v2 as paddle
 from paddle import errors
@@ -72,6 +72,8 @@ CASES = {
     "scaling": lambda: L.scaling(input=dense("a"), weight=dense("b", 1)),
     "interpolation": lambda: L.interpolation(input=[dense("a"), dense("b")], weight=dense("c", 1)),
     "line": lambda: 2 * dense("a") - 1,
+    "repeated rows": lambda: L.repeat(dense("a"), 3),
+    "repeated columns": lambda: L.repeat(dense("a"), 2, as_row_vector=False),
     "best id": lambda: L.max_id(input=dense("a")),
     "projections": lambda: mixed(
         L.full_matrix_projection(dense("a")),
@@ -107,16 +109,9 @@ for name in ("Tanh", "BRelu", "SoftRelu", "STanh", "Abs", "Square", "Exp", "Soft
 
 def model_of(layer):
     """Its parameters, with values by chance; samples; and what ONNX is fed with."""
-    topology = paddle.topology.Topology(layer)
-    parameters = paddle.parameters.create(topology)
-    for each in topology.descriptions():
-        shape = parameters.get_shape(each["name"])
-        # Variances among others, and deep networks shall neither vanish nor explode.
-        parameters[each["name"]] = DRAW.uniform(0.1, 0.5, shape) * DRAW.choice([-1, 1], shape)
-        if each["is_static"]:
-            parameters[each["name"]] = abs(parameters[each["name"]])
+    parameters = parameters_by_chance(layer, DRAW)
     fed = {}
-    for name, type in topology.data_type():
+    for name, type in paddle.topology.Topology(layer).data_type():
         is_id = type.value == "integer"
         draw = DRAW.integers(0, type.dim, ROWS) if is_id else DRAW.normal(size=(ROWS, type.dim))
         fed[name] = draw.astype("int64" if is_id else "float32")
@@ -127,9 +122,7 @@ def model_of(layer):
 def test_onnx_runtime_computes_what_infer_does(name, tmp_path):
     layer = CASES[name]()
     parameters, samples, fed = model_of(layer)
-    path = tmp_path / "model.onnx"
-    paddle.onnx_export(layer, parameters, path)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = exported(layer, parameters, tmp_path / "model.onnx")
     assert {each.name for each in session.get_inputs()} == set(fed)
     assert [each.name for each in session.get_outputs()] == [layer.name]
     (found,) = session.run(None, fed)
@@ -146,10 +139,7 @@ def test_several_outputs_are_exported_together(tmp_path):
     hidden = L.fc(input=dense("a"), size=3, name="hidden")
     best = L.max_id(input=hidden, name="best")
     parameters, samples, fed = model_of([hidden, best])
-    paddle.onnx_export([hidden, best], parameters, tmp_path / "model.onnx")
-    session = onnxruntime.InferenceSession(
-        tmp_path / "model.onnx", providers=["CPUExecutionProvider"]
-    )
+    session = exported([hidden, best], parameters, tmp_path / "model.onnx")
     numbers, found = session.run(["hidden", "best"], fed)
     expected = paddle.infer([hidden, best], parameters, samples)
     numpy.testing.assert_allclose(numbers, expected[0], rtol=1e-4, atol=1e-5)
@@ -162,7 +152,10 @@ def test_several_outputs_are_exported_together(tmp_path):
         lambda: L.sum_cost(input=dense("a")),
         lambda: L.batch_norm(input=dense("a"), use_global_stats=False),
         lambda: L.fc(input=L.data(name="s", type=paddle.data_type.sparse_binary_vector(4)), size=2),
-        lambda: L.first_seq(input=L.data(name="s", type=paddle.data_type.dense_vector_sequence(4))),
+        lambda: L.fc(
+            input=L.data(name="s", type=paddle.data_type.sparse_float_vector_sequence(4)), size=2
+        ),
+        lambda: L.trans(input=dense("a")),
         lambda: pooled(pool_size=1, stride=4),
     ],
 )

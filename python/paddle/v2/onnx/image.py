@@ -28,7 +28,7 @@ def add_convolution(graph: Graph, layer: Layer) -> str:
         dilations=said["dilation"],
         group=said["groups"],
     )
-    row = graph.reshape(convolved, [0, -1])
+    row = graph.reshape(convolved, [0, layer.size])
     if has_bias and not said["is_bias_shared"]:
         return graph.add("Add", row, graph.parameter(layer, 1))
     return row
@@ -55,7 +55,7 @@ def add_pooling(graph: Graph, layer: Layer) -> str:
         strides=said["stride"],
         pads=[*said["padding"], *ends],
     )
-    return graph.reshape(pooled, [0, -1])
+    return graph.reshape(pooled, [0, layer.size])
 
 
 def add_batch_norm(graph: Graph, layer: Layer) -> str:
@@ -75,7 +75,7 @@ def add_batch_norm(graph: Graph, layer: Layer) -> str:
     value = graph.reshape(layer.parents[0].name, [0, channels, layer.size // channels])
     for operator, numbers in (("Mul", factor), ("Add", shift)):
         value = graph.add(operator, value, graph.constant(numbers.reshape(1, channels, 1)))
-    return graph.reshape(value, [0, -1])
+    return graph.reshape(value, [0, layer.size])
 
 
 def add_maxout(graph: Graph, layer: Layer) -> str:
@@ -86,7 +86,7 @@ def add_maxout(graph: Graph, layer: Layer) -> str:
     dims = [0, channels // groups, groups, height * width]
     value = graph.reshape(layer.parents[0].name, dims)
     largest = graph.add("ReduceMax", value, axes=[2], keepdims=0)
-    return graph.reshape(largest, [0, -1])
+    return graph.reshape(largest, [0, layer.size])
 
 
 def add_response_norm(graph: Graph, layer: Layer) -> str:
@@ -97,7 +97,7 @@ def add_response_norm(graph: Graph, layer: Layer) -> str:
     normalized = graph.add(
         "LRN", value, size=said["size"], alpha=said["scale"], beta=said["power"], bias=1.0
     )
-    return graph.reshape(normalized, [0, -1])
+    return graph.reshape(normalized, [0, layer.size])
 
 
 def _picture(layer: Layer, channels: int | None) -> tuple[int, int, int]:

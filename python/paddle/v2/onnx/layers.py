@@ -4,19 +4,27 @@ from collections.abc import Callable
 
 from paddle.v2 import mistake
 from paddle.v2.layer.base import Layer
-from paddle.v2.onnx import image
+from paddle.v2.onnx import image, recurrent, sequence, sequence_rows
+from paddle.v2.onnx.activation import add_activation
 from paddle.v2.onnx.graph import Graph
 from paddle.v2.onnx.mixed import add_mixed
+from paddle.v2.onnx.rows import fed_rows, joined_rows
+from paddle.v2.onnx.tagging import add_crf_decoding
 
 
 def add_layer(graph: Graph, layer: Layer) -> None:
     """Adds a layer whose inputs are there."""
-    if layer.shape["level"] != "single" or layer.shape["value"].startswith("sparse"):
+    if layer.shape["level"] == "nested":
         raise mistake.unsupported(
-            "sequences and sparse data have no form in ONNX here yet", layer=layer.name
+            "sequences of sequences have no form in ONNX here yet", layer=layer.name
         )
+    if layer.shape["value"].startswith("sparse"):
+        raise mistake.unsupported("sparse data has no form in ONNX here yet", layer=layer.name)
+    is_sequence = layer.shape["level"] == "sequence"
     if layer.kind == "data":
         graph.add_input(layer)
+        if is_sequence:
+            graph.rows[layer.name] = fed_rows(graph, layer)
         return
     if layer.kind not in _LAYERS:
         raise mistake.unsupported(
@@ -25,11 +33,13 @@ def add_layer(graph: Graph, layer: Layer) -> None:
             layer=layer.name,
         )
     value = _LAYERS[layer.kind](graph, layer)
+    # Layers that make sequences of other lengths say so themselves.
+    if is_sequence and layer.name not in graph.rows:
+        graph.rows[layer.name] = joined_rows(graph, layer)
     description = layer.describe()
     if description["has_bias"] and layer.kind not in _WITH_OWN_BIAS:
         value = graph.add("Add", value, graph.parameter(layer, -1))
-    if layer.activation != "linear":
-        value = _activate(graph, layer, value)
+    value = add_activation(graph, layer, layer.activation, value)
     if description["drop_rate"]:
         value = graph.add("Mul", value, graph.constant(1.0 - description["drop_rate"]))
     graph.finish(layer, value)
@@ -103,47 +113,27 @@ _LAYERS: dict[str, Callable[[Graph, Layer], str]] = {
     "batch_norm": image.add_batch_norm,
     "concat": _concat,
     "cos_sim": _cos_sim,
+    "crf_decoding": add_crf_decoding,
     "dot_prod": _dot_prod,
+    "expand": sequence_rows.add_expand,
     "fc": _fc,
+    "grumemory": recurrent.add_gru,
     "img_cmrnorm": image.add_response_norm,
     "img_conv": image.add_convolution,
     "img_pool": image.add_pooling,
     "interpolation": _interpolation,
+    "lstmemory": recurrent.add_lstm,
     "max_id": _max_id,
     "maxout": image.add_maxout,
     "mixed": add_mixed,
+    "pooling": sequence.add_pooling,
+    "recurrent": recurrent.add_recurrent,
+    "repeat": sequence_rows.add_repeat,
     "scaling": _scaling,
+    "sequence_concat": sequence_rows.add_concat,
+    "sequence_end": sequence.add_end,
+    "sequence_reshape": sequence_rows.add_reshape,
+    "sequence_slice": sequence_rows.add_slice,
     "slope_intercept": _slope_intercept,
 }
 _WITH_OWN_BIAS = ("batch_norm", "img_conv")
-
-_PLAIN = {
-    "tanh": "Tanh",
-    "sigmoid": "Sigmoid",
-    "relu": "Relu",
-    "soft_relu": "Softplus",
-    "abs": "Abs",
-    "exponential": "Exp",
-    "log": "Log",
-    "sqrt": "Sqrt",
-    "reciprocal": "Reciprocal",
-    "soft_sign": "Softsign",
-}
-
-
-def _activate(graph: Graph, layer: Layer, value: str) -> str:
-    name = layer.activation
-    if name in _PLAIN:
-        return graph.add(_PLAIN[name], value)
-    if name == "softmax":
-        return graph.add("Softmax", value, axis=1)
-    if name == "brelu":
-        return graph.add("Clip", value, graph.constant(0.0), graph.constant(24.0))
-    if name == "square":
-        return graph.add("Mul", value, value)
-    if name == "stanh":
-        inner = graph.add("Tanh", graph.add("Mul", value, graph.constant(2.0 / 3.0)))
-        return graph.add("Mul", inner, graph.constant(1.7159))
-    raise mistake.unsupported(
-        f"the activation {name} has no form in ONNX here yet", layer=layer.name
-    )

@@ -4,7 +4,7 @@ Numbers of fields are those of the public format; nothing here knows what a laye
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -17,9 +17,10 @@ OPERATORS_VERSION = 17
 FLOAT = 1
 INT64 = 7
 # Of `AttributeProto.AttributeType`.
-_AS_FLOAT, _AS_INT, _AS_INTS = 1, 2, 7
+_AS_FLOAT, _AS_INT, _AS_GRAPH, _AS_INTS = 1, 2, 5, 7
 
-Attribute = int | float | Sequence[int]
+# Bytes are a graph.
+Attribute = int | float | bytes | Sequence[int]
 
 
 def model(graph_content: bytes, producer: str) -> bytes:
@@ -49,12 +50,17 @@ def graph(
 
 
 def node(
-    operator: str, inputs: Sequence[str], output: str, attributes: dict[str, Attribute]
+    operator: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    attributes: Mapping[str, Attribute],
+    name: str | None = None,
 ) -> bytes:
-    """One operator."""
-    parts = [_text(1, name) for name in inputs]
-    parts += [_text(2, output), _text(3, output), _text(4, operator)]
-    parts += [_message(5, _attribute(name, value)) for name, value in attributes.items()]
+    """One operator; errors at run time show its name, which is its first output's if not given."""
+    parts = [_text(1, each) for each in inputs]
+    parts += [_text(2, each) for each in outputs]
+    parts += [_text(3, outputs[0] if name is None else name), _text(4, operator)]
+    parts += [_message(5, _attribute(each, value)) for each, value in attributes.items()]
     return b"".join(parts)
 
 
@@ -74,12 +80,19 @@ def value(name: str, kind: int, dims: Sequence[int | str]) -> bytes:
     return _text(1, name) + _message(2, _message(1, _number(1, kind) + _message(2, shape)))
 
 
+def untyped(name: str) -> bytes:
+    """The name of what goes into or comes out of a graph inside another, which knows the rest."""
+    return _text(1, name)
+
+
 def _attribute(name: str, value: Attribute) -> bytes:
     if isinstance(value, int):
         return _text(1, name) + _number(3, value) + _number(20, _AS_INT)
     if isinstance(value, float):
         number = _varint(2 << 3 | 5) + struct.pack("<f", value)
         return _text(1, name) + number + _number(20, _AS_FLOAT)
+    if isinstance(value, bytes):
+        return _text(1, name) + _message(6, value) + _number(20, _AS_GRAPH)
     numbers = b"".join(_number(8, each) for each in value)
     return _text(1, name) + numbers + _number(20, _AS_INTS)
 

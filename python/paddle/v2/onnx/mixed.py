@@ -5,6 +5,7 @@ from typing import Any
 
 from paddle.v2 import mistake
 from paddle.v2.layer.base import Layer
+from paddle.v2.onnx.context import add_context, has_learnt_padding
 from paddle.v2.onnx.graph import Graph
 
 
@@ -18,6 +19,11 @@ def add_mixed(graph: Graph, layer: Layer) -> str:
             terms.append(graph.add("Mul", product, graph.constant(float(projection["scale"]))))
         elif name == "identity":
             terms.append(_identity(graph, inputs.pop(0), projection))
+        elif name == "context":
+            is_learnt = has_learnt_padding(projection)
+            learnt = graph.parameter(layer, slot) if is_learnt else None
+            terms.append(add_context(graph, inputs.pop(0), projection, learnt, layer.size))
+            slot += is_learnt
         elif name in _WEIGHTED:
             terms.append(_WEIGHTED[name](graph, inputs.pop(0), graph.parameter(layer, slot)))
             slot += 1
