@@ -6,7 +6,8 @@
     recordio/train-00000        train-00001        …
 
 A line is five word ids with commas between. Line i goes to part i modulo the number of parts, so
-parts are alike. The RecordIO files are for a master to deal out: a record is a pickled tuple of five.
+parts are alike. The RecordIO files are for a master to deal out: a record is a pickled tuple of
+five.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import os
 import pickle
 
 import generate
+
 from paddle.v2.dataset import common, imikolov
 
 WORDS_PER_LINE = 5
@@ -41,7 +43,7 @@ def main():
         write(os.path.join(folder, f"{name}.txt"), rows, arguments.split_count)
         if name == "train":
             recordio = os.path.join(arguments.output, "recordio")
-            common.convert(recordio, lambda: iter(rows), arguments.line_count, name)
+            common.convert(recordio, lambda rows=rows: iter(rows), arguments.line_count, name)
 
 
 def load(source, file):

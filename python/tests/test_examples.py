@@ -1,8 +1,8 @@
 """The programs of `examples/`, run as users run them: alone, with servers, and with saved models.
 
-Everything runs in a copy of an example's folder, and jobs by the command of its README. All programs
-deal samples out to trainers one by one, so that one process with batches of twice the size sees what
-two trainers see together.
+Everything runs in a copy of an example's folder, and jobs by the command of its README. All
+programs deal samples out to trainers one by one, so that one process with batches of twice the size
+sees what two trainers see together.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""`paddle launch`, with the real wheel: the same program on this machine, on ssh hosts, under MPI."""
+"""`paddle launch`, with the real wheel: a program on this machine, on ssh hosts, under MPI."""
 
 import contextlib
 import gzip
@@ -14,8 +14,8 @@ import time
 import numpy as np
 import processes
 import pytest
-import recordio
 
+import recordio
 from paddle.v2.parameters import Parameters
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
@@ -67,7 +67,9 @@ def started_hosts(folder, count):
                 f"AuthorizedKeysFile {folder}/user_key.pub\nStrictModes no\nPidFile none\n"
                 f"PermitRootLogin yes\nSetEnv HOME={home} PATH={processes.PATH}\n"
             )
-            process = subprocess.Popen([sshd, "-D", "-e", "-f", str(server)], stderr=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                [sshd, "-D", "-e", "-f", str(server)], stderr=subprocess.DEVNULL
+            )
             stack.callback(process.wait)
             stack.callback(process.kill)
             wait_for(port)
