@@ -29,11 +29,11 @@ build: $(VENV)/installed ## Build the commands and a virtual environment with th
 
 lint: $(VENV)/tools ## Check formatting, lints and Python's types, warnings denied
 	@bash scripts/stage.sh "rustfmt" cargo fmt --all --check
-	@bash scripts/stage.sh "clippy" cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
 	@bash scripts/stage.sh "ruff" $(VENV)/bin/ruff check .
 	@bash scripts/stage.sh "ruff format" $(VENV)/bin/ruff format --check .
 	@bash scripts/stage.sh "mypy" $(VENV)/bin/mypy --config-file python/pyproject.toml \
 		python/paddle python/recordio
+	@bash scripts/stage.sh "clippy" cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
 
 fmt: $(VENV)/tools ## Format the code
 	cargo fmt --all
