@@ -12,6 +12,7 @@ five.
 
 import argparse
 import contextlib
+import glob
 import itertools
 import os
 import pickle
@@ -43,6 +44,7 @@ def main():
         write(os.path.join(folder, f"{name}.txt"), rows, arguments.split_count)
         if name == "train":
             recordio = os.path.join(arguments.output, "recordio")
+            remove(os.path.join(recordio, f"{name}-*"))
             common.convert(recordio, lambda rows=rows: iter(rows), arguments.line_count, name)
 
 
@@ -62,6 +64,7 @@ def five_words(sentences, ids):
 
 def write(path, rows, split_count):
     """The whole file, and its parts."""
+    remove(f"{path}-*")
     names = [path, *(f"{path}-{number:05}" for number in range(split_count))]
     with contextlib.ExitStack() as stack:
         whole, *parts = [stack.enter_context(open(name, "w", encoding="ascii")) for name in names]
@@ -69,6 +72,12 @@ def write(path, rows, split_count):
             line = ",".join(map(str, row)) + "\n"
             whole.write(line)
             parts[number % split_count].write(line)
+
+
+def remove(pattern):
+    """Removes what an earlier preparation left: trainers would read those parts too."""
+    for path in glob.glob(pattern):
+        os.remove(path)
 
 
 def parse_arguments():

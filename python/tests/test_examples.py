@@ -406,6 +406,16 @@ def test_a_corpus_is_prepared_from_its_folder_and_its_archive(workshop, tmp_path
     assert [part.splitlines() for part in parts] == [whole[number::3] for number in range(3)]
 
 
+def test_a_corpus_prepared_again_has_no_parts_of_before(workshop, tmp_path):
+    for parts, lines in ((3, 100), (2, 1000)):
+        sizes = f"--sentences 100 --split_count {parts} --line_count {lines}"
+        workshop.run("word2vec", f"python prepare.py --generate {sizes} --output {tmp_path}")
+    numbered = sorted(path.name for path in tmp_path.rglob("*-0*"))
+    assert numbered == [
+        "test.txt-00000", "test.txt-00001", "train-00000", "train.txt-00000", "train.txt-00001",
+    ]  # fmt: skip
+
+
 def test_a_trainer_without_a_list_of_servers_says_what_to_set():
     ended = subprocess.run(CTR, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
