@@ -27,12 +27,18 @@ test-gpu: ## Run the layer tests on a GPU through Vulkan; Mesa's software driver
 
 build: $(VENV)/installed ## Build the commands and a virtual environment with the wheel installed
 
-lint: ## Check formatting and lints, warnings denied
+lint: $(VENV)/tools ## Check formatting, lints and Python's types, warnings denied
 	@bash scripts/stage.sh "rustfmt" cargo fmt --all --check
+	@bash scripts/stage.sh "ruff" $(VENV)/bin/ruff check .
+	@bash scripts/stage.sh "ruff format" $(VENV)/bin/ruff format --check .
+	@bash scripts/stage.sh "mypy" $(VENV)/bin/mypy --config-file python/pyproject.toml \
+		python/paddle python/recordio
 	@bash scripts/stage.sh "clippy" cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
 
-fmt: ## Format the code
+fmt: $(VENV)/tools ## Format the code
 	cargo fmt --all
+	$(VENV)/bin/ruff check --quiet --select I --fix .
+	$(VENV)/bin/ruff format .
 
 wheel: $(VENV)/tools ## Build the wheel, with the commands in it, into dist/
 	@bash scripts/stage.sh "cargo build" cargo build $(CARGO_FLAGS) --workspace
@@ -52,7 +58,7 @@ bench: build ## Run the benchmarks and print their tables
 	bash bench/launch/run.sh
 
 clean: ## Remove everything that was built
-	rm -rf target dist $(VENV) python/paddlecloud.data crates/recordio/fuzz/target
+	rm -rf target dist $(VENV) python/paddlecloud.data crates/recordio/fuzz/target .mypy_cache .ruff_cache
 
 $(VENV)/tools: python/requirements-dev.txt
 	@$(PYTHON) -m venv $(VENV)

@@ -16,9 +16,8 @@ import subprocess
 import sys
 import time
 
-import recordio
-
 import paddle.v2 as paddle
+import recordio
 
 ROUNDS = 7
 RECORDS = 200_000
@@ -63,7 +62,7 @@ def started_master(path):
 
 
 def contenders(folder, offsets, masters, loader):
-    """Functions that go through all records once, by name; the first is what all are compared with."""
+    """Functions that go through all records once, by name; all are compared with the first."""
     pairs = list(zip(offsets, offsets[1:], strict=False))
     load = loader or bytes
 
@@ -75,7 +74,10 @@ def contenders(folder, offsets, masters, loader):
     memory = [content[start:end] for start, end in pairs]
     found = {"open().read, a slice a record": plain}
     if loader is not None:
-        found = {"pickle.loads alone, records in memory": lambda: consume(map(load, memory)), **found}
+        found = {
+            "pickle.loads alone, records in memory": lambda: consume(map(load, memory)),
+            **found,
+        }
     for kind in ("none", "snappy"):
         recordio_reader = paddle.reader.creator.recordio(str(folder / kind), loader=loader)
         cloud = paddle.reader.creator.cloud_reader(master_endpoint=masters[kind], loader=loader)

@@ -11,6 +11,7 @@ import json  # noqa: E402
 import os  # noqa: E402
 
 import numpy as np  # noqa: E402
+
 import paddle.v2 as paddle  # noqa: E402
 
 IMPORTED = time.time()

@@ -15,9 +15,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import crc32c
-import recordio
 import webdataset
 from tfrecord.reader import tfrecord_iterator
+
+import recordio
 
 DATA = Path(__file__).parent.parent / "scratch" / "recordio"
 RECORD_BYTES = 1024

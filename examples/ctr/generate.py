@@ -7,6 +7,7 @@ import argparse
 import os
 
 import numpy as np
+
 from paddle.v2.dataset.criteo import DENSE_FEATURES, DENSE_HIGH, SPARSE_FEATURES
 
 VALUES_PER_CATEGORY = 20
@@ -40,7 +41,7 @@ def criteo(arguments):
         numbers = [
             "" if empty else str(round(share * high))
             for empty, share, high in zip(
-                draw.random(DENSE_FEATURES) < EMPTY_SHARE, shares, DENSE_HIGH
+                draw.random(DENSE_FEATURES) < EMPTY_SHARE, shares, DENSE_HIGH, strict=True
             )
         ]
         categories = [f"{name:08x}" for name in names[columns, values]]
@@ -62,7 +63,7 @@ def avazu(arguments):
         wide = draw.choice(WIDE_IDS, size=5, replace=False)
         values = draw.random(5).round(3)
         score = deep_effects[ids].sum() + wide_effects[wide] @ values
-        pairs = " ".join(f"{id}:{value}" for id, value in zip(wide, values))
+        pairs = " ".join(f"{id}:{value}" for id, value in zip(wide, values, strict=True))
         return "\t".join([" ".join(map(str, ids)), pairs, clicked(score, draw)])
 
     folder = arguments.output or os.path.join("data", "avazu")

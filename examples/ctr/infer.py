@@ -4,6 +4,7 @@ import argparse
 import gzip
 
 import network
+
 import paddle.v2 as paddle
 from paddle.v2.dataset import criteo
 

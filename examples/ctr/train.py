@@ -9,8 +9,9 @@ import gzip
 import os
 
 import network
-import paddle.v2 as paddle
 from cluster import Cluster
+
+import paddle.v2 as paddle
 from paddle.v2.dataset import criteo
 
 PRESETS = {

@@ -3,8 +3,9 @@
 import argparse
 import gzip
 
-import paddle.v2 as paddle
 import train
+
+import paddle.v2 as paddle
 from paddle.v2.dataset import uci_housing
 
 
@@ -23,7 +24,7 @@ def main():
     predicted = paddle.infer(
         output_layer=price, parameters=parameters, input=[(features,) for features, _ in samples]
     )
-    for (_, real), guess in zip(samples, predicted):
+    for (_, real), guess in zip(samples, predicted, strict=True):
         print(f"predicted {guess[0]:.4f}, real {real[0]:.4f}")
 
 

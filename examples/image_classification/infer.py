@@ -4,8 +4,9 @@ import argparse
 import gzip
 import itertools
 
-import paddle.v2 as paddle
 from network import describe
+
+import paddle.v2 as paddle
 from paddle.v2.dataset import cifar
 
 

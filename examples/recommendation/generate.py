@@ -9,6 +9,7 @@ import os
 import zipfile
 
 import numpy as np
+
 from paddle.v2.dataset.movielens import age_table
 
 CATEGORIES = ["Action", "Children's", "Comedy", "Drama", "Horror", "Musical", "Sci-Fi", "Western"]

@@ -3,8 +3,9 @@
 import argparse
 import gzip
 
-import paddle.v2 as paddle
 from network import FEEDING, describe
+
+import paddle.v2 as paddle
 from paddle.v2.dataset import movielens
 
 

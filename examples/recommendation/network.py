@@ -34,15 +34,15 @@ def film():
         name="movie_title",
         type=paddle.data_type.integer_value_sequence(len(movielens.get_movie_title_dict())),
     )
-    # The sum of its words' vectors: which words are in the title, not how they follow.
-    title = paddle.layer.pooling(
+    title = paddle.networks.sequence_conv_pool(
         input=paddle.layer.embedding(input=words, size=ID_SIZE),
-        pooling_type=paddle.pooling.Sum(),
+        context_len=3,
+        hidden_size=ID_SIZE,
     )
     known = [
         of_id("movie_id", movielens.max_movie_id() + 1, ID_SIZE),
         paddle.layer.fc(input=categories, size=ID_SIZE),
-        paddle.layer.fc(input=title, size=ID_SIZE),
+        title,
     ]
     return paddle.layer.fc(input=known, size=FEATURES, act=paddle.activation.Tanh())
 

@@ -9,8 +9,9 @@ import itertools
 import os
 import random
 
-import paddle.v2 as paddle
 from network import FEEDING, describe
+
+import paddle.v2 as paddle
 from paddle.v2.dataset import movielens
 
 TRAINER_ID = int(os.getenv("PADDLE_INIT_TRAINER_ID", "0"))

@@ -24,9 +24,9 @@ PRESETS = {
         "sizes": {"embedding": 128, "hidden": 128},
     },
     "test": {
-        "num_passes": 4,
+        "num_passes": 8,
         "batch_size": 16,
-        "learning_rate": 5e-2,
+        "learning_rate": 4e-2,
         "sizes": {"embedding": 16, "hidden": 16},
     },
 }

@@ -33,7 +33,7 @@ def texts(sentences, seed):
 def rule(seed):
     """What mostly follows each word."""
     words = [f"word{number}" for number in range(WORDS)]
-    return dict(zip(words, random.Random(seed).sample(words, WORDS)))
+    return dict(zip(words, random.Random(seed).sample(words, WORDS), strict=True))
 
 
 def main():

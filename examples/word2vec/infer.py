@@ -5,8 +5,9 @@ import gzip
 import pickle
 
 import numpy as np
-import paddle.v2 as paddle
 import train
+
+import paddle.v2 as paddle
 
 
 def main():

@@ -6,16 +6,19 @@
     recordio/train-00000        train-00001        …
 
 A line is five word ids with commas between. Line i goes to part i modulo the number of parts, so
-parts are alike. The RecordIO files are for a master to deal out: a record is a pickled tuple of five.
+parts are alike. The RecordIO files are for a master to deal out: a record is a pickled tuple of
+five.
 """
 
 import argparse
 import contextlib
+import glob
 import itertools
 import os
 import pickle
 
 import generate
+
 from paddle.v2.dataset import common, imikolov
 
 WORDS_PER_LINE = 5
@@ -41,7 +44,8 @@ def main():
         write(os.path.join(folder, f"{name}.txt"), rows, arguments.split_count)
         if name == "train":
             recordio = os.path.join(arguments.output, "recordio")
-            common.convert(recordio, lambda: iter(rows), arguments.line_count, name)
+            remove(os.path.join(recordio, f"{name}-*"))
+            common.convert(recordio, lambda rows=rows: iter(rows), arguments.line_count, name)
 
 
 def load(source, file):
@@ -60,6 +64,7 @@ def five_words(sentences, ids):
 
 def write(path, rows, split_count):
     """The whole file, and its parts."""
+    remove(f"{path}-*")
     names = [path, *(f"{path}-{number:05}" for number in range(split_count))]
     with contextlib.ExitStack() as stack:
         whole, *parts = [stack.enter_context(open(name, "w", encoding="ascii")) for name in names]
@@ -67,6 +72,12 @@ def write(path, rows, split_count):
             line = ",".join(map(str, row)) + "\n"
             whole.write(line)
             parts[number % split_count].write(line)
+
+
+def remove(pattern):
+    """Removes what an earlier preparation left: trainers would read those parts too."""
+    for path in glob.glob(pattern):
+        os.remove(path)
 
 
 def parse_arguments():

@@ -1,4 +1,4 @@
-"""What tests with real processes share: parameter servers, and programs that run together."""
+"""What tests with real processes share: commands, parameter servers, programs that run together."""
 
 import contextlib
 import json
@@ -9,7 +9,24 @@ import tempfile
 import time
 
 PADDLE = os.path.join(os.path.dirname(sys.executable), "paddle")
-DEADLINE_SECONDS = 120
+# As of a shell that has the wheel's environment activated.
+PATH = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+DEADLINE_SECONDS = 180
+
+
+def run(folder, *command, **environment):
+    """What a command prints, run in a folder; it must succeed."""
+    ended = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PATH": PATH, **environment},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 0, (ended.stdout, ended.stderr)
+    return ended.stdout
 
 
 class Server:
@@ -50,17 +67,21 @@ def started_servers(count, command, environment=()):
             server.process.communicate()
 
 
-def run_together(commands, environments):
-    """What the commands print, run at the same time; all must succeed.
+def run_together(folder, command, environments):
+    """What a command prints in each of the environments, at the same time; all must succeed.
 
     One that fails does not leave others waiting.
     """
     with contextlib.ExitStack() as stack:
-        outputs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in commands]
+        outputs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in environments]
         processes = []
-        for command, environment, output in zip(commands, environments, outputs, strict=True):
+        for environment, output in zip(environments, outputs, strict=True):
             process = subprocess.Popen(
-                command, stdout=output, stderr=output, env={**os.environ, **environment}
+                command,
+                cwd=folder,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, "PATH": PATH, **environment},
             )
             stack.callback(process.wait)
             stack.callback(process.kill)

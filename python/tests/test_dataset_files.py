@@ -186,7 +186,7 @@ def server():
     """A web server that gives the answers that it is told to give, and counts them."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):  # noqa: N802
+        def do_GET(self):
             status, body = site.answers.pop(0)
             site.asked.append(self.path)
             self.send_response(status)

@@ -1,7 +1,8 @@
 """The programs of `examples/`, run as users run them: alone, with servers, and with saved models.
 
-All programs deal samples out to trainers one by one, so that one process with batches of twice the
-size sees what two trainers see together.
+Everything runs in a copy of an example's folder, and jobs by the command of its README. All
+programs deal samples out to trainers one by one, so that one process with batches of twice the size
+sees what two trainers see together.
 """
 
 import dataclasses
@@ -10,6 +11,8 @@ import importlib.util
 import math
 import pathlib
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -24,29 +27,36 @@ EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 NUMBER = r"([-+.\de]+)"
 # Sums are added up in another order; after hundreds of updates that is a difference of 1e-5.
 ROUNDING = 1e-4
-FLUID_SERVER = {"TRAINING_ROLE": "PSERVER", "PADDLE_PORT": "0", "PADDLE_TRAINERS_NUM": "2"}
-
-TAGGING = (
-    "--preset test --train_file {data}/train.txt.gz --test_file {data}/test.txt.gz "
-    "--output {output}"
-)
-SENTIMENT = "--preset test --data_home {data} --output {output}"
+# The program of ctr is a server or a trainer, as the environment says.
+CTR = [sys.executable, str(EXAMPLES / "ctr/train.py"), *"--is_local 0 --cloud_train 1".split()]
+CTR_SERVER = {"TRAINING_ROLE": "PSERVER", "PADDLE_PORT": "0", "PADDLE_TRAINERS_NUM": "2"}
 
 
 @dataclasses.dataclass
 class Example:
     """A program, its data, and what it must reach."""
 
-    program: str
+    folder: str
     prepare: str
-    arguments: str
+    train: str
     batch_size: int
     model: str
     figure: str
     limit: float
+    # What is added to the README's command, and what more if there are no servers.
+    options: str = ""
+    alone: str = ""
+    output: str = "--output {}"
     # Whether two trainers compute what one process does. Not with batch normalization, which
     # looks at each trainer's batch.
     is_exact: bool = True
+
+    def launch(self, flags="", arguments=""):
+        """The command of a job, which must be in the README."""
+        command = f"paddle launch --pservers 2 --trainers 2 {flags}-- {self.train}{arguments}"
+        readme = (EXAMPLES / self.folder / "README.md").read_text().replace("\\\n", "")
+        assert command in [" ".join(line.split()) for line in readme.splitlines()]
+        return command
 
     def reached(self, printed):
         """The figure of the last test that the program printed."""
@@ -60,12 +70,39 @@ class Example:
         assert is_good, (figure, printed)
 
 
+def sequence_tagging(model):
+    return Example(
+        folder="sequence_tagging",
+        prepare="python generate.py",
+        train="python train.py --preset test",
+        options=f"--model {model}",
+        batch_size=8,
+        model=f"{model}_pass_00002.tar.gz",
+        figure=rf"Test .*F1-score': {NUMBER}",
+        limit=0.93,
+    )
+
+
+def sentiment(model, is_exact):
+    return Example(
+        folder="sentiment",
+        prepare="python generate.py",
+        train="python train.py --data_home data --preset test",
+        options=f"--model {model}",
+        batch_size=16,
+        model=f"{model}_pass_00007.tar.gz",
+        figure=rf"Test .*classification_error_evaluator': {NUMBER}",
+        limit=0.12,
+        is_exact=is_exact,
+    )
+
+
 def image_classification(network):
     return Example(
-        program="image_classification/train.py",
-        prepare="image_classification/generate.py --output {data}/pictures.tar.gz",
-        arguments=f"--preset test --network {network} "
-        "--data {data}/pictures.tar.gz --output {output}",
+        folder="image_classification",
+        prepare="python generate.py",
+        train="python train.py --data data/cifar-10-python.tar.gz --network resnet --preset test",
+        options=f"--network {network}",
         batch_size=16,
         model=f"{network}_pass_00002.tar.gz",
         figure=rf"Test .*classification_error_evaluator': {NUMBER}",
@@ -76,95 +113,63 @@ def image_classification(network):
 
 CASES = {
     "fit_a_line": Example(
-        program="fit_a_line/train.py",
-        prepare="fit_a_line/generate.py --output {data}/housing.data",
-        arguments="--preset test --data {data}/housing.data --output {output}",
+        folder="fit_a_line",
+        prepare="python generate.py",
+        train="python train.py --preset test",
         batch_size=8,
         model="fit-a-line_pass_00019.tar.gz",
         figure=rf"Test \d+, Cost {NUMBER}",
         limit=8.0,
     ),
     "word2vec": Example(
-        program="word2vec/train.py",
-        prepare="word2vec/prepare.py --generate --split_count 2 --output {data}",
-        arguments="--preset test --drop_rate 0 --dict {data}/word_dict.pickle "
-        "--train_file {data}/train_data_dir/train.txt "
-        "--test_file {data}/test_data_dir/test.txt --output {output}",
+        folder="word2vec",
+        prepare="python prepare.py --generate --split_count 2",
+        train="python train.py --preset test",
+        options="--drop_rate 0",
         batch_size=32,
         model="word2vec_pass_00002.tar.gz",
         figure=rf"Test .*classification_error_evaluator': {NUMBER}",
         limit=0.4,
     ),
     "ctr": Example(
-        program="ctr/train.py",
-        prepare="ctr/generate.py criteo --output {data}",
-        arguments="--preset test --train_data_path {data}/train.txt "
-        "--test_data_path {data}/valid.txt --model_output_dir {output}",
+        folder="ctr",
+        prepare="python generate.py criteo",
+        train="python train.py --preset test --is_local 0 --cloud_train 1",
+        alone="--is_local 1",
+        output="--model_output_dir {}",
         batch_size=100,
         model="pass-1.tar.gz",
         figure=rf"TEST --> .*auc: {NUMBER}",
         limit=0.75,
     ),
     "wide_deep": Example(
-        program="ctr/wide_deep.py",
-        prepare="ctr/generate.py avazu --output {data}",
-        arguments="--preset test --model_type 0 --data_meta_file {data}/data.meta.txt "
-        "--train_data_path {data}/train.txt --test_data_path {data}/test.txt "
-        "--model_output_prefix {output}/model",
+        folder="ctr",
+        prepare="python generate.py avazu",
+        train="python wide_deep.py --preset test --model_type 0 "
+        "--data_meta_file data/avazu/data.meta.txt "
+        "--train_data_path data/avazu/train.txt --test_data_path data/avazu/test.txt",
+        output="--model_output_prefix {}/model",
         batch_size=100,
         model="model-pass-4.tar.gz",
         figure=rf"Test .*'auc': {NUMBER}",
         limit=0.75,
     ),
-    "linear_crf": Example(
-        program="sequence_tagging/train.py",
-        prepare="sequence_tagging/generate.py --output {data}",
-        arguments="--model linear_crf " + TAGGING,
-        batch_size=8,
-        model="linear_crf_pass_00002.tar.gz",
-        figure=rf"Test .*F1-score': {NUMBER}",
-        limit=0.93,
-    ),
-    "rnn_crf": Example(
-        program="sequence_tagging/train.py",
-        prepare="sequence_tagging/generate.py --output {data}",
-        arguments="--model rnn_crf " + TAGGING,
-        batch_size=8,
-        model="rnn_crf_pass_00002.tar.gz",
-        figure=rf"Test .*F1-score': {NUMBER}",
-        limit=0.93,
-    ),
-    "convolution": Example(
-        program="sentiment/train.py",
-        prepare="sentiment/generate.py --output {data}",
-        arguments="--model convolution " + SENTIMENT,
-        batch_size=16,
-        model="convolution_pass_00003.tar.gz",
-        figure=rf"Test .*classification_error_evaluator': {NUMBER}",
-        limit=0.12,
-    ),
-    "lstm": Example(
-        program="sentiment/train.py",
-        prepare="sentiment/generate.py --output {data}",
-        arguments="--model lstm " + SENTIMENT,
-        batch_size=16,
-        model="lstm_pass_00003.tar.gz",
-        figure=rf"Test .*classification_error_evaluator': {NUMBER}",
-        limit=0.12,
-        # AdaGrad's first steps go by the sign of a gradient, also where it is rounding, and three
-        # layers over one another make much of that.
-        is_exact=False,
-    ),
+    "linear_crf": sequence_tagging("linear_crf"),
+    "rnn_crf": sequence_tagging("rnn_crf"),
+    "convolution": sentiment("convolution", is_exact=True),
+    # AdaGrad's first steps go by the sign of a gradient, also where it is rounding, and three
+    # layers over one another make much of that.
+    "lstm": sentiment("lstm", is_exact=False),
     "vgg": image_classification("vgg"),
     "resnet": image_classification("resnet"),
     "recommendation": Example(
-        program="recommendation/train.py",
-        prepare="recommendation/generate.py --output {data}/ml-1m.zip",
-        arguments="--preset test --data {data}/ml-1m.zip --output {output}",
+        folder="recommendation",
+        prepare="python generate.py",
+        train="python train.py --data data/ml-1m.zip --preset test",
         batch_size=32,
         model="recommendation_pass_00004.tar.gz",
         figure=rf"Test \d+, Cost {NUMBER}",
-        limit=2.2,
+        limit=2.0,
     ),
 }
 
@@ -172,99 +177,74 @@ every_example = pytest.mark.parametrize("name", CASES)
 
 
 class Workshop:
-    """Runs examples: data is made once, and a run that several tests look at is done once."""
+    """Copies of the examples: data is made once, and a run that several tests look at done once."""
 
     def __init__(self, folder):
-        self.folder = folder
+        self._folder = folder
+        self._prepared = set()
         self._alone = {}
         self._together = {}
 
-    def data(self, name):
-        """The folder of an example's data."""
-        folder = self.folder / name / "data"
-        if not folder.exists():
-            folder.mkdir(parents=True)
-            self.run(CASES[name].prepare.format(data=folder))
+    def folder(self, name):
+        """A copy of the example's folder, with its data."""
+        example = CASES[name]
+        folder = self._folder / example.folder
+        if (folder, example.prepare) not in self._prepared:
+            folder.mkdir(exist_ok=True)
+            for program in (EXAMPLES / example.folder).glob("*.py"):
+                shutil.copy(program, folder)
+            processes.run(folder, *example.prepare.split())
+            self._prepared.add((folder, example.prepare))
         return folder
 
-    def run(self, command):
-        """What one program prints."""
-        return processes.run_together([words(command)], [{}])[0]
+    def run(self, name, command):
+        """What a command prints in the example's folder."""
+        return processes.run(self.folder(name), *shlex.split(command))
 
     def alone(self, name):
         """Training in one process with the batches of two; what it printed, and its model."""
         if name not in self._alone:
-            size = 2 * CASES[name].batch_size
-            command, output = self.command(name, "alone", f"--batch_size {size}")
-            self._alone[name] = self.run(command), output / CASES[name].model
+            example = CASES[name]
+            arguments, model = self._arguments(name, "alone")
+            more = f"{example.alone} --batch_size {2 * example.batch_size}"
+            self._alone[name] = self.run(name, f"{example.train} {arguments} {more}"), model
         return self._alone[name]
 
     def together(self, name):
         """Training in sync with two servers and two trainers; the same."""
         if name not in self._together:
-            self._together[name] = self.train(name, "together")
+            train = self._train_by_hand if name == "ctr" else self.train
+            self._together[name] = train(name, "together")
         return self._together[name]
 
-    def train(self, name, run, more=""):
+    def train(self, name, run, more="", launch=None):
         """Training with two servers and two trainers: what trainer 0 printed, and its model."""
-        command, output = self.command(name, run, more)
-        serve = [processes.PADDLE, "pserver", "--port=0", "--num_gradient_servers=2"]
-        start = processes.started_servers
-        if name == "ctr":
-            command += " --is_local 0 --cloud_train 1"
-            with start(2, words(command), FLUID_SERVER) as servers:
-                printed = self.run_trainers(command, servers, fluid_trainer)
-        else:
-            with start(2, serve) as servers:
-                printed = self.run_trainers(command, servers, v2_trainer)
-        return printed[0], output / CASES[name].model
+        arguments, model = self._arguments(name, run)
+        printed = self.run(name, f"{launch or CASES[name].launch()} {arguments} {more}")
+        return "\n".join(re.findall(r"^trainer-0 \| (.*)$", printed, re.MULTILINE)), model
 
-    def train_with_master(self, name, recordio):
-        """Training with a master beside the servers: what trainer 0 printed."""
-        command, _ = self.command(name, "master", f"--recordio {self.data(name) / recordio}")
-        deal = [processes.PADDLE, "master", "--port=0", "--chunk_per_task=1"]
-        serve = [processes.PADDLE, "pserver", "--port=0", "--num_gradient_servers=2"]
-        start = processes.started_servers
-        with start(1, deal) as (master,), start(2, serve) as servers:
-            def environment(addresses, rank):
-                endpoint = {"PADDLE_MASTER_ENDPOINT": master.address}
-                return {**v2_trainer(addresses, rank), **endpoint}
+    def _train_by_hand(self, name, run):
+        """The same, where the program is its own server."""
+        arguments, model = self._arguments(name, run)
+        command = shlex.split(f"{CASES[name].train} {arguments}")
+        with processes.started_servers(2, CTR, CTR_SERVER) as servers:
+            addresses = ",".join(server.address for server in servers)
+            environments = [ctr_trainer(addresses, rank) for rank in range(2)]
+            printed = processes.run_together(self.folder(name), command, environments)
+            for server in servers:
+                code, logged = server.end()
+                assert code == 0, logged
+        return printed[0], model
 
-            return self.run_trainers(command, servers, environment)[0]
-
-    def command(self, name, run, more):
-        output = self.folder / name / run
-        output.mkdir(parents=True)
-        arguments = CASES[name].arguments.format(data=self.data(name), output=output)
-        return f"{CASES[name].program} {arguments} {more}", output
-
-    def run_trainers(self, command, servers, environment):
-        addresses = ",".join(server.address for server in servers)
-        environments = [environment(addresses, rank) for rank in range(2)]
-        printed = processes.run_together([words(command)] * 2, environments)
-        for server in servers:
-            code, logged = server.end()
-            assert code == 0, logged
-        return printed
+    def _arguments(self, name, run):
+        """What a run is told beside the README's command, and the model that it will save."""
+        output = self.folder(name) / f"{name}-{run}"
+        output.mkdir()
+        example = CASES[name]
+        return f"{example.options} {example.output.format(output.name)}", output / example.model
 
 
-def words(command):
-    program, *arguments = command.split()
-    return [sys.executable, str(EXAMPLES / program), *arguments]
-
-
-def v2_trainer(addresses, rank):
-    return {
-        "PADDLE_CLUSTER_TRAIN": "1",
-        "PADDLE_INIT_PSERVERS": addresses,
-        "PADDLE_INIT_NUM_GRADIENT_SERVERS": "2",
-        "PADDLE_INIT_TRAINER_ID": str(rank),
-        "PADDLE_INIT_PORTS_NUM": "1",
-        "PADDLE_INIT_PORTS_NUM_FOR_SPARSE": "1",
-    }
-
-
-def fluid_trainer(addresses, rank):
+def ctr_trainer(addresses, rank):
     return {
         "TRAINING_ROLE": "TRAINER",
         "PADDLE_TRAINERS_NUM": "2",
@@ -316,14 +296,13 @@ def test_it_learns_in_async_mode(workshop, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "recordio"), [("fit_a_line", "recordio/*"), ("word2vec", "recordio/train-*")]
+    ("name", "recordio"), [("fit_a_line", "data/recordio/*"), ("word2vec", "recordio/train-*")]
 )
 def test_it_learns_from_what_a_master_deals_out(workshop, name, recordio):
     if name == "fit_a_line":
-        data = workshop.data(name)
-        command = f"fit_a_line/convert.py --data {data}/housing.data --output {data}/recordio"
-        workshop.run(command)
-    printed = workshop.train_with_master(name, recordio)
+        workshop.run(name, "python convert.py")
+    launch = CASES[name].launch("--master ", f" --recordio '{recordio}'")
+    printed, _ = workshop.train(name, "master", launch=launch)
     CASES[name].check_learnt(printed)
 
 
@@ -338,8 +317,7 @@ def test_trainers_with_servers_go_on_with_the_model_of_one_process(workshop, nam
 
 def test_prices_are_predicted_with_the_model_of_a_job(workshop):
     printed, model = workshop.together("fit_a_line")
-    data = workshop.data("fit_a_line") / "housing.data"
-    guesses = workshop.run(f"fit_a_line/infer.py --model {model} --data {data}")
+    guesses = workshop.run("fit_a_line", f"python infer.py --model {model}")
     pairs = np.array(re.findall(rf"predicted {NUMBER}, real {NUMBER}", guesses), float)
     cost = np.mean((pairs[:, 0] - pairs[:, 1]) ** 2)
     assert cost == pytest.approx(CASES["fit_a_line"].reached(printed), rel=1e-3)
@@ -347,12 +325,10 @@ def test_prices_are_predicted_with_the_model_of_a_job(workshop):
 
 def test_clicks_are_predicted_with_the_model_of_a_job(workshop):
     printed, model = workshop.together("ctr")
-    data = workshop.data("ctr") / "valid.txt"
-    guesses = workshop.run(
-        f"ctr/infer.py --model {model} --data_path {data} --sparse_feature_dim 10007"
-    )
+    guesses = workshop.run("ctr", f"python infer.py --model {model} --sparse_feature_dim 10007")
     chances = np.array(guesses.split(), float)
-    clicks = np.array([line.startswith("1") for line in data.read_text().splitlines()])
+    lines = (workshop.folder("ctr") / "data/raw/valid.txt").read_text().splitlines()
+    clicks = np.array([line.startswith("1") for line in lines])
     loss = -np.mean(np.log(np.where(clicks, chances, 1 - chances)))
     tested = float(re.findall(rf"TEST --> pass: \d+ loss: {NUMBER}", printed)[-1])
     assert loss == pytest.approx(tested, rel=1e-3)
@@ -360,10 +336,10 @@ def test_clicks_are_predicted_with_the_model_of_a_job(workshop):
 
 def test_pictures_are_named_with_the_model_of_a_job(workshop):
     _, model = workshop.together("resnet")
-    data = workshop.data("resnet") / "pictures.tar.gz"
     printed = workshop.run(
-        f"image_classification/infer.py --model {model} --data {data} --count 100 "
-        "--network resnet --filters 4 --depth 8"
+        "resnet",
+        f"python infer.py --model {model} --data data/cifar-10-python.tar.gz --count 100 "
+        "--network resnet --filters 4 --depth 8",
     )
     pairs = re.findall(r"class (\d) with .*, real (\d)", printed)
     wrong = sum(guess != label for guess, label in pairs)
@@ -372,8 +348,8 @@ def test_pictures_are_named_with_the_model_of_a_job(workshop):
 
 def test_films_are_recommended_with_the_model_of_a_job(workshop):
     _, model = workshop.together("recommendation")
-    data = workshop.data("recommendation") / "ml-1m.zip"
-    printed = workshop.run(f"recommendation/infer.py --model {model} --data {data} --user 3")
+    command = f"python infer.py --model {model} --data data/ml-1m.zip --user 3"
+    printed = workshop.run("recommendation", command)
     stars = [float(line.split()[0]) for line in printed.splitlines()]
     assert len(stars) == 6 and sorted(stars, reverse=True) == stars
     assert stars[0] > stars[-1] + 1, printed
@@ -381,13 +357,10 @@ def test_films_are_recommended_with_the_model_of_a_job(workshop):
 
 def test_the_word_that_follows_is_predicted_with_the_model_of_a_job(workshop):
     _, model = workshop.together("word2vec")
-    dictionary = workshop.data("word2vec") / "word_dict.pickle"
     # What follows `word1` in the made-up text, four times.
     follows = follow_words("word1", 4)
-    printed = workshop.run(
-        f"word2vec/infer.py --model {model} --dict {dictionary} --drop_rate 0 "
-        + " ".join(follows[:4])
-    )
+    command = f"python infer.py --model {model} --drop_rate 0 {' '.join(follows[:4])}"
+    printed = workshop.run("word2vec", command)
     best, chance = printed.splitlines()[0].split()
     assert best == follows[4] and math.isclose(float(chance), 0.8, abs_tol=0.15), printed
 
@@ -406,12 +379,8 @@ def follow_words(word, count):
 
 def test_phrases_are_found_with_the_model_of_a_job(workshop):
     printed, model = workshop.together("linear_crf")
-    data = workshop.data("linear_crf")
-    found = workshop.run(
-        f"sequence_tagging/infer.py --parameters {model} --train_file {data}/train.txt.gz "
-        f"--file {data}/test.txt.gz"
-    )
-    with gzip.open(data / "test.txt.gz", "rt") as file:
+    found = workshop.run("linear_crf", f"python infer.py --parameters {model}")
+    with gzip.open(workshop.folder("linear_crf") / "data/test.txt.gz", "rt") as file:
         wanted = file.read()
     pairs = list(zip(found.split(), wanted.split(), strict=True))
     wrong = np.mean([own != other for own, other in pairs[2::3]])
@@ -420,14 +389,15 @@ def test_phrases_are_found_with_the_model_of_a_job(workshop):
 
 def test_a_corpus_is_prepared_from_its_folder_and_its_archive(workshop, tmp_path):
     corpus = tmp_path / "corpus"
-    workshop.run(f"word2vec/generate.py --sentences 100 --output {corpus}")
+    workshop.run("word2vec", f"python generate.py --sentences 100 --output {corpus}")
     with tarfile.open(tmp_path / "corpus.tgz", "w:gz") as archive:
         archive.add(corpus, "./simple-examples/data")
     sources = ["--generate --sentences 100", f"--source {corpus}", f"--source {corpus}.tgz"]
     prepared = []
     for number, source in enumerate(sources):
         output = tmp_path / f"prepared-{number}"
-        workshop.run(f"word2vec/prepare.py {source} --min_word_freq 9 --output {output}")
+        command = f"python prepare.py {source} --min_word_freq 9 --output {output}"
+        workshop.run("word2vec", command)
         files = sorted(path for path in output.rglob("*") if path.is_file())
         prepared.append({str(path.relative_to(output)): path.read_bytes() for path in files})
     assert prepared[0] == prepared[1] == prepared[2]
@@ -436,16 +406,24 @@ def test_a_corpus_is_prepared_from_its_folder_and_its_archive(workshop, tmp_path
     assert [part.splitlines() for part in parts] == [whole[number::3] for number in range(3)]
 
 
+def test_a_corpus_prepared_again_has_no_parts_of_before(workshop, tmp_path):
+    for parts, lines in ((3, 100), (2, 1000)):
+        sizes = f"--sentences 100 --split_count {parts} --line_count {lines}"
+        workshop.run("word2vec", f"python prepare.py --generate {sizes} --output {tmp_path}")
+    numbered = sorted(path.name for path in tmp_path.rglob("*-0*"))
+    assert numbered == [
+        "test.txt-00000", "test.txt-00001", "train-00000", "train.txt-00000", "train.txt-00001",
+    ]  # fmt: skip
+
+
 def test_a_trainer_without_a_list_of_servers_says_what_to_set():
-    command = words("ctr/train.py --is_local 0 --cloud_train 1")
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = subprocess.run(CTR, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "set PADDLE_PSERVERS_IP_PORT_LIST" in ended.stderr
 
 
 def test_a_program_that_serves_ends_as_the_server_does():
-    command = words("ctr/train.py --is_local 0 --cloud_train 1")
-    with processes.started_servers(1, command, FLUID_SERVER) as servers:
+    with processes.started_servers(1, CTR, CTR_SERVER) as servers:
         servers[0].process.terminate()
         code, logged = servers[0].end()
         assert code == 0, logged

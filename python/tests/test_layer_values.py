@@ -190,13 +190,15 @@ CASES = {
     ),
     "largest of windows": (
         lambda: L.img_pool(input=data("pictures"), pool_size=2, stride=2),
-        lambda: windows(
-            numpy.pad(PICTURES, [(0, 0), (0, 0), (0, 1), (0, 1)], constant_values=-9),
-            (2, 2),
-            (2, 2),
-        )
-        .max((4, 5))
-        .reshape(4, -1),
+        lambda: (
+            windows(
+                numpy.pad(PICTURES, [(0, 0), (0, 0), (0, 1), (0, 1)], constant_values=-9),
+                (2, 2),
+                (2, 2),
+            )
+            .max((4, 5))
+            .reshape(4, -1)
+        ),
     ),
     "mean of windows": (
         lambda: L.img_pool(

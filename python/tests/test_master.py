@@ -11,9 +11,9 @@ import sys
 
 import processes
 import pytest
-import recordio
 
 import paddle.v2 as paddle
+import recordio
 from paddle import errors
 from paddle.v2 import config, master
 from paddle.v2.reader import cloud

@@ -747,6 +747,7 @@ def snapshot():
     entries = SNAPSHOT.read_text().split("\n\n") if SNAPSHOT.exists() else []
     return {entry.split("\n", 1)[0]: entry.rstrip("\n") + "\n" for entry in entries}
 
+
 # Training and feeding
 
 
@@ -900,7 +901,6 @@ def gpu_in_a_build_without_one():
 @case
 def tar_is_a_path():
     paddle.parameters.create(regression()).to_tar("model.tar")  # wrong
-
 
 
 @pytest.mark.skipif("UPDATE_SNAPSHOTS" in os.environ, reason="the snapshot is being written")

@@ -68,7 +68,7 @@ def wait_until(condition):
 
 
 def run(descriptions):
-    """All trainers of a job; their results by rank. One that fails does not leave others waiting."""
+    """All trainers of a job; results by rank. One that fails does not leave others waiting."""
     processes = [start(each) for each in descriptions]
     try:
         wait_until(lambda: has_failed(processes) or all_ended(processes))
@@ -147,9 +147,7 @@ def test_equal_runs_are_equal_to_the_bit():
 def test_trainers_with_different_numbers_of_batches_finish_their_passes_together():
     counts = [2, 5, 3]
     with servers(2, "--num_gradient_servers=3") as started:
-        tasks = [
-            task(started, rank, 3, steps=count, passes=2) for rank, count in enumerate(counts)
-        ]
+        tasks = [task(started, rank, 3, steps=count, passes=2) for rank, count in enumerate(counts)]
         results = run(tasks)
     check_same(results[0], alone(counts, passes=2))
     assert results[0]["position"]["pass"] == 2
@@ -338,7 +336,12 @@ def test_rows_are_scanned_and_statistics_told():
         client = trainer.connect(task(started))
         trainer.train(client, task(started, steps=10))
         seen = {}
-        client.scan(1, lambda keys, values: seen.update(zip(keys.tolist(), values.reshape(-1, 4))))
+        client.scan(
+            1,
+            lambda keys, values: seen.update(
+                zip(keys.tolist(), values.reshape(-1, 4), strict=True)
+            ),
+        )
         rows = np.array(trainer.values(client, task(started))["rows"], np.float32)
         for key, row in seen.items():
             np.testing.assert_array_equal(rows[key], row)

@@ -41,7 +41,7 @@ def test_the_reader_of_the_documentation_runs_as_written(tmp_path):
     def recordio_reader(filepath, parallelism, trainer_id):
         def reader():
             if trainer_id >= parallelism:
-                sys.stdout.write("invalied trainer_id: %d\n" % trainer_id)
+                sys.stdout.write("invalied trainer_id: %d\n" % trainer_id)  # noqa: UP031
                 return
             files = glob.glob(filepath)
             files.sort()
@@ -68,7 +68,9 @@ def test_the_reader_of_the_documentation_runs_as_written(tmp_path):
 
 def test_iteration_len_seek_and_ranges(tmp_path):
     for part in range(3):
-        write(tmp_path / f"part-{part}", [b"%d%d" % (part, item) for item in range(4)], chunk_bytes=4)
+        write(
+            tmp_path / f"part-{part}", [b"%d%d" % (part, item) for item in range(4)], chunk_bytes=4
+        )
     pattern = str(tmp_path / "part-*")
     with recordio.reader(pattern) as reader:
         assert len(reader) == 12
@@ -147,7 +149,9 @@ def test_damage_is_an_exception_and_never_an_end(tmp_path, prefetch):
     for _ in range(2):
         with pytest.raises(errors.DamagedError) as caught:
             reader.read()
-        assert f"chunk checksum does not match (file: {path}, chunk: 1, offset:" in str(caught.value)
+        assert f"chunk checksum does not match (file: {path}, chunk: 1, offset:" in str(
+            caught.value
+        )
         assert isinstance(caught.value, (errors.Error, OSError))
 
 

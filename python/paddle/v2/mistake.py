@@ -57,7 +57,9 @@ def missing_name(
         return AttributeError(f"module {module!r} has no attribute {name!r}")
     if name in set(not_yet):
         has = f"there is {', '.join(there)}" if there else "there is nothing in this module so far"
-        return errors.MissingNameError(_text(f"{module}.{name} is not there yet; {has}; see {PAGE}", {}))
+        return errors.MissingNameError(
+            _text(f"{module}.{name} is not there yet; {has}; see {PAGE}", {})
+        )
     hint = suggestion(name, there) or f"; see {PAGE}"
     return errors.MissingNameError(_text(f"{module} has no {name!r}{hint}", {}))
 

@@ -25,7 +25,7 @@ class Progress:
             os.makedirs(settings.log_dir, exist_ok=True)
             path = os.path.join(settings.log_dir, "metrics.jsonl")
             # Trainers that share a directory append whole lines, one write each.
-            self._file = open(path, "a", buffering=1, encoding="utf-8")
+            self._file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115
         self._step = 0
         self._samples = 0
         self._drawn = self._written = float("-inf")

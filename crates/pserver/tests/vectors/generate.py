@@ -291,7 +291,9 @@ def main():
     lists = {"updates": cases(), "starts": starts()}
     parts = []
     for key, rows in lists.items():
-        lines = ",\n".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows)
+        lines = ",\n".join(
+            json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows
+        )
         parts.append(f'"{key}": [\n{lines}\n]')
     path = pathlib.Path(__file__).with_name("optimizer.json")
     path.write_text("{" + ",\n".join(parts) + "}\n", encoding="utf-8")

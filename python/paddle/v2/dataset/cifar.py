@@ -79,7 +79,7 @@ def _reader(path: str, part: str, cycle: bool) -> Reader:
         while True:
             count = 0
             for name, data in tar_files(path, is_wanted):
-                for image, label in zip(*_load(data, path, name)):
+                for image, label in zip(*_load(data, path, name), strict=True):
                     count += 1
                     yield (image / 255.0).astype(np.float32), int(label)
             if count == 0:

@@ -128,7 +128,7 @@ def _propositions(path: str) -> Iterator[tuple[list[str], str, list[str]]]:
     tokens, properties = _member_lines(path, WORDS_FILE), _member_lines(path, PROPS_FILE)
     if [bool(line) for line in tokens] != [bool(line) for line in properties]:
         raise damaged(path, f"sentences of {WORDS_FILE} and {PROPS_FILE} differ in length")
-    rows = zip(tokens, properties)
+    rows = zip(tokens, properties, strict=True)
     # Empty lines are between sentences.
     for is_sentence, group in itertools.groupby(rows, key=lambda row: bool(row[0])):
         if not is_sentence:

@@ -92,7 +92,7 @@ def parse(line: str, sparse_feature_dim: int) -> tuple[Any, ...]:
         )
     numbers = [
         (float(text) - low) / (high - low) if text else 0.0
-        for text, low, high in zip(features, DENSE_LOW, DENSE_HIGH)
+        for text, low, high in zip(features, DENSE_LOW, DENSE_HIGH, strict=False)
     ]
     # Not `hash`: Python's is another one in every process, and trainers must agree.
     ids = [

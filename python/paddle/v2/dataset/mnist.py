@@ -64,7 +64,7 @@ def _reader(image_path: str, label_path: str) -> Reader:
         if len(images) != len(labels):
             what = f"there are {len(images)} pictures but {len(labels)} labels in {label_path}"
             raise damaged(image_path, what)
-        for image, label in zip(images.reshape(len(images), -1), labels.tolist()):
+        for image, label in zip(images.reshape(len(images), -1), labels.tolist(), strict=True):
             yield image.astype(np.float32) / np.float32(255) * np.float32(2) - np.float32(1), label
 
     return samples

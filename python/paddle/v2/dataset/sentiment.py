@@ -63,7 +63,7 @@ def _samples() -> Iterator[tuple[list[int], int]]:
     ids = dict(get_word_dict())
     corpus = _corpus(place)
     kinds = [[name for name in corpus if name.startswith(f"{kind}/")] for kind in ("neg", "pos")]
-    for name in itertools.chain.from_iterable(zip(*kinds)):
+    for name in itertools.chain.from_iterable(zip(*kinds, strict=False)):
         yield [ids[word] for word in corpus[name]], int(name.startswith("pos/"))
 
 

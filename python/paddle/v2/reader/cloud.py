@@ -9,8 +9,8 @@ therefore not go home yet: it may get one when another dies. But it cannot just 
 as decorators hold records of its own tasks, such as half a batch: the pass would wait for those
 tasks and the decorators for more records. So the iteration ends, which makes the decorators hand
 out what they hold, and the pass stays open; `SGD.train` iterates again until it is over
-(`resume_open_pass`). While there is nothing to do it tells the parameter servers (`Consumer.rest`), as
-the other trainers' synchronous steps must not wait for it.
+(`resume_open_pass`). While there is nothing to do it tells the parameter servers (`Consumer.rest`),
+as the other trainers' synchronous steps must not wait for it.
 """
 
 import os
@@ -169,9 +169,7 @@ def _patterns(paths: Any) -> list[str]:
 class _Source:
     """What a `cloud_reader` iterates over, pass by pass."""
 
-    def __init__(
-        self, client: _native.MasterClient, loader: Callable[[bytes], Any] | None
-    ) -> None:
+    def __init__(self, client: _native.MasterClient, loader: Callable[[bytes], Any] | None) -> None:
         self._client = client
         self._loader = loader
         # Tasks whose records are somewhere on their way.
@@ -238,7 +236,7 @@ class _Source:
             downstream.mark(lambda: self._finish(task))
 
     def _was_rolled_back(self) -> bool:
-        """Whether the pass that is over is one before ours, which restored servers had forgotten."""
+        """Whether the pass that is over is one before ours, which restored servers forgot."""
         following = self._client.current_pass
         return following is not None and following <= self._pass
 
