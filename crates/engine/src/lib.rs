@@ -27,6 +27,7 @@ mod gradient_clip;
 mod image;
 mod keys;
 mod measured;
+mod panels;
 mod product;
 mod recurrence;
 mod row_sums;

@@ -1,6 +1,8 @@
 //! Products of matrices that lie in slices, for operations written by hand: Burn's own make a new
 //! tensor of each result, where here one piece of memory is written again and again.
 
+use std::ops::Range;
+
 /// A matrix in a slice, or the transposed one of another.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Matrix<'a> {
@@ -31,6 +33,23 @@ impl<'a> Matrix<'a> {
         Matrix { values, rows, columns: count, row_stride: width, column_stride: 1 }
     }
 
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Appends these columns of a row to `out`.
+    pub(crate) fn append_row(&self, row: usize, columns: Range<usize>, out: &mut Vec<f32>) {
+        let row = &self.values[row * self.row_stride..];
+        match self.column_stride {
+            1 => out.extend_from_slice(&row[columns]),
+            stride => out.extend(columns.map(|column| row[column * stride])),
+        }
+    }
+
     /// The same numbers with rows for columns.
     pub(crate) fn transposed(self) -> Self {
         Matrix {
@@ -43,49 +62,35 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// Columns, from column `from` on, of rows of `width` numbers, to be written.
-pub(crate) struct Columns<'a> {
-    pub(crate) values: &'a mut [f32],
-    pub(crate) width: usize,
-    pub(crate) from: usize,
-}
-
 /// Writes `a·b` to `out`, row after row.
 pub(crate) fn multiply(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32]) {
-    compute(a, b, Columns { values: out, width: b.columns, from: 0 }, false);
+    compute(a, b, out, false);
 }
 
 /// Adds `a·b` to `out`.
 pub(crate) fn add_product(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32]) {
-    compute(a, b, Columns { values: out, width: b.columns, from: 0 }, true);
-}
-
-/// Adds `a·b` to as many columns as it has.
-pub(crate) fn add_product_to(a: Matrix<'_>, b: Matrix<'_>, out: Columns<'_>) {
     compute(a, b, out, true);
 }
 
 #[expect(unsafe_code, reason = "the kernels take pointers; a tensor for each product costs more")]
-fn compute(a: Matrix<'_>, b: Matrix<'_>, out: Columns<'_>, is_sum: bool) {
-    let Columns { values: out, width, from } = out;
+fn compute(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32], is_sum: bool) {
     assert_eq!(a.columns, b.rows, "the inner sizes of a product");
-    assert_eq!(out.len(), a.rows * width, "the size of a product");
-    assert!(from + b.columns <= width, "the columns of a product");
-    if out.is_empty() || b.columns == 0 || (a.columns == 0 && is_sum) {
+    assert_eq!(out.len(), a.rows * b.columns, "the size of a product");
+    if out.is_empty() || (a.columns == 0 && is_sum) {
         return;
     }
     // SAFETY: the constructors checked that rows of a matrix are whole and its columns inside
     // them, so every element lies in its slice by its strides; and the assertions above the same of
-    // the columns of `out` that are written. `out` is borrowed exclusively, so it overlaps neither;
-    // the kernels read and write at these indices only.
+    // `out`. It is borrowed exclusively, so it overlaps neither; the kernels read and write at
+    // these indices only.
     unsafe {
         gemm::gemm(
             a.rows,
             b.columns,
             a.columns,
-            out.as_mut_ptr().add(from),
+            out.as_mut_ptr(),
             1,
-            width as isize,
+            b.columns as isize,
             is_sum,
             a.values.as_ptr(),
             a.column_stride as isize,
@@ -139,22 +144,11 @@ mod tests {
     }
 
     #[test]
-    fn some_columns_are_read_and_written_and_no_others() {
-        // The second and third column of two rows of three; the first row of their transposed.
+    fn some_columns_are_read_and_no_others() {
+        // The second and third column of two rows of three.
         let a = Matrix::columns_of(&A, 3, 1, 2);
-        let b = Matrix::of_width(&B[..2], 1);
-        let mut out = [10.0; 6];
-        add_product_to(a, b, Columns { values: &mut out, width: 3, from: 1 });
-        assert_eq!(out, [10.0, 12.0, 10.0, 10.0, 15.0, 10.0]);
-        add_product_to(a.transposed(), a, Columns { values: &mut out, width: 3, from: 0 });
-        assert_eq!(out, [39.0, 48.0, 10.0, 46.0, 60.0, 10.0]);
-    }
-
-    #[test]
-    #[should_panic(expected = "the columns of a product")]
-    fn columns_that_are_not_there_are_not_written() {
-        let (a, b) = (Matrix::new(&A, 2, 3), Matrix::new(&B, 3, 2));
-        add_product_to(a, b, Columns { values: &mut [0.0; 4], width: 2, from: 1 });
+        check(a, Matrix::new(&B[..4], 2, 2), multiply, [-1.0, 6.0, -1.0, 12.0]);
+        check(a.transposed(), a, add_product, [39.0, 46.0, 46.0, 55.0]);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! `f32::exp` and `f32::tanh` are calls, one number at a time, and would be most of the time of a
 //! recurrent layer. These are a polynomial and a few shifts, right to the last two bits or so.
 
-/// Runs `work` compiled for the processor at hand. What it calls takes part if it is
-/// `#[inline(always)]`.
+/// Runs `work` compiled for the processor at hand. It and what it calls take part if they are
+/// `#[inline(always)]`, closures too: what is compiled on its own is compiled for any processor.
 #[inline(always)]
 pub(crate) fn widely<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)
@@ -65,6 +65,13 @@ mod tests {
         check(exp, f64::exp, 2e-7, 0.0);
         check(sigmoid, |x| 1.0 / (1.0 + (-x).exp()), 3e-7, 0.0);
         check(tanh, f64::tanh, 2e-7, 6e-8);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn wide_instructions_are_used_if_the_processor_has_them() {
+        let has_wide = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        assert_eq!(has_wide, !matches!(pulp::Arch::new(), pulp::Arch::Scalar));
     }
 
     #[test]

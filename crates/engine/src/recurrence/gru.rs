@@ -2,9 +2,10 @@
 //!
 //! z = g(z + hₜ₋₁·w_z), r = g(r + hₜ₋₁·w_r), c̃ = f(c̃ + (r·hₜ₋₁)·w_c), hₜ = (1 − z)·hₜ₋₁ + z·c̃.
 
-use super::{Gate, Steps, add_to_rows, sum_of_rows};
+use super::{Gate, Steps, sum_of_rows};
 use crate::fused::Operation;
-use crate::product::{Columns, Matrix, add_product, add_product_to};
+use crate::panels::{Columns, Panels};
+use crate::product::{Matrix, multiply};
 use crate::vector::widely;
 
 #[derive(Debug)]
@@ -57,48 +58,56 @@ impl Operation for Gru {
     fn forward(&self, inputs: &[&[f32]]) -> (Vec<f32>, Saved) {
         let (size, steps) = (self.size, &self.steps);
         let width = 3 * size;
-        let [gate_weight, candidate_weight] = self.weights(inputs[1]);
-        let mut gates = steps.pack(inputs[0], width);
-        if let Some(bias) = inputs.get(2) {
-            add_to_rows(&mut gates, bias);
-        }
-        let [mut reset, mut outputs] = [(); 2].map(|()| vec![0.0; steps.rows() * size]);
+        let [gate_weight, candidate_weight] = self.weights(inputs[1]).map(Panels::new);
+        let zeros = vec![0.0; width];
+        let bias = inputs.get(2).map_or(&zeros[..], |bias| bias);
+        let mut gates = Vec::with_capacity(steps.rows() * width);
+        let [mut reset, mut outputs] = [(); 2].map(|()| Vec::with_capacity(steps.rows() * size));
         let none = vec![0.0; steps.range(0).len() * size];
         for step in 0..steps.len() {
             let now = steps.range(step);
-            let gates = &mut gates[now.start * width..now.end * width];
-            let reset = &mut reset[now.start * size..now.end * size];
+            steps.pack_step(step, inputs[0], bias, &mut gates);
+            reset.resize(now.end * size, 0.0);
+            outputs.resize(now.end * size, 0.0);
+            let gates = &mut gates[now.start * width..];
+            let reset = &mut reset[now.start * size..];
             let (done, outputs) = outputs.split_at_mut(now.start * size);
             let mut before = &none[..];
             if step > 0 {
                 let rows = steps.before(step);
                 before = &done[rows.start * size..rows.end * size];
                 let target = Columns { values: gates, width, from: 0 };
-                add_product_to(Matrix::of_width(before, size), gate_weight, target);
+                gate_weight.add_product(before.chunks_exact(size), target);
             }
-            widely(|| {
-                let rows = gates.chunks_exact_mut(width).zip(reset.chunks_exact_mut(size));
-                for ((gates, reset), before) in rows.zip(before.chunks_exact(size)) {
-                    self.gate.apply(&mut gates[..2 * size]);
-                    let parts = reset.iter_mut().zip(&gates[size..]).zip(before);
-                    parts.for_each(|((reset, gate), before)| *reset = gate * before);
-                }
-            });
+            widely(
+                #[inline(always)]
+                || {
+                    let rows = gates.chunks_exact_mut(width).zip(reset.chunks_exact_mut(size));
+                    for ((gates, reset), before) in rows.zip(before.chunks_exact(size)) {
+                        self.gate.apply(&mut gates[..2 * size]);
+                        let parts = reset.iter_mut().zip(&gates[size..]).zip(before);
+                        parts.for_each(|((reset, gate), before)| *reset = gate * before);
+                    }
+                },
+            );
             if step > 0 {
                 let target = Columns { values: gates, width, from: 2 * size };
-                add_product_to(Matrix::of_width(reset, size), candidate_weight, target);
+                candidate_weight.add_product(reset.chunks_exact(size), target);
             }
-            widely(|| {
-                let rows = gates.chunks_exact_mut(width).zip(outputs.chunks_exact_mut(size));
-                for ((gates, output), before) in rows.zip(before.chunks_exact(size)) {
-                    let (front, candidate) = gates.split_at_mut(2 * size);
-                    self.candidate.apply(candidate);
-                    let parts = output.iter_mut().zip(&*front).zip(&*candidate).zip(before);
-                    parts.for_each(|(((output, update), candidate), before)| {
-                        *output = before + update * (candidate - before);
-                    });
-                }
-            });
+            widely(
+                #[inline(always)]
+                || {
+                    let rows = gates.chunks_exact_mut(width).zip(outputs.chunks_exact_mut(size));
+                    for ((gates, output), before) in rows.zip(before.chunks_exact(size)) {
+                        let (front, candidate) = gates.split_at_mut(2 * size);
+                        self.candidate.apply(candidate);
+                        let parts = output.iter_mut().zip(&*front).zip(&*candidate).zip(before);
+                        parts.for_each(|(((output, update), candidate), before)| {
+                            *output = before + update * (candidate - before);
+                        });
+                    }
+                },
+            );
         }
         (steps.unpack(&outputs, size), Saved { gates, reset, outputs })
     }
@@ -106,7 +115,8 @@ impl Operation for Gru {
     fn backward(&self, inputs: &[&[f32]], saved: &Saved, gradient: &[f32]) -> Vec<Vec<f32>> {
         let (size, steps) = (self.size, &self.steps);
         let width = 3 * size;
-        let [gate_weight, candidate_weight] = self.weights(inputs[1]).map(Matrix::transposed);
+        let weights = self.weights(inputs[1]).map(Matrix::transposed);
+        let [gate_weight, candidate_weight] = weights.map(Panels::new);
         let mut gradient = steps.pack(gradient, size);
         let mut gate_gradient = vec![0.0; steps.rows() * width];
         let mut reset_gradient = vec![0.0; steps.range(0).len() * size];
@@ -122,37 +132,44 @@ impl Operation for Gru {
                 0 => &none[..],
                 _ => &saved.outputs[before_rows.start * size..before_rows.end * size],
             };
-            widely(|| {
-                let rows = to_gates.chunks_exact_mut(width).zip(own.chunks_exact_mut(size));
-                let rows = rows.zip(gates.chunks_exact(width)).zip(before.chunks_exact(size));
-                for (((to_gates, own), gates), before) in rows {
-                    self.back_to_update(gates, before, to_gates, own);
-                }
-            });
+            widely(
+                #[inline(always)]
+                || {
+                    let rows = to_gates.chunks_exact_mut(width).zip(own.chunks_exact_mut(size));
+                    let rows = rows.zip(gates.chunks_exact(width)).zip(before.chunks_exact(size));
+                    for (((to_gates, own), gates), before) in rows {
+                        self.back_to_update(gates, before, to_gates, own);
+                    }
+                },
+            );
             if step == 0 {
                 // There was nothing to reset.
                 continue;
             }
             let to_reset = &mut reset_gradient[..now.len() * size];
             to_reset.fill(0.0);
-            let to_candidate = Matrix::columns_of(to_gates, width, 2 * size, size);
-            add_product(to_candidate, candidate_weight, to_reset);
-            widely(|| {
-                let rows = to_gates.chunks_exact_mut(width).zip(own.chunks_exact_mut(size));
-                let rows = rows.zip(gates.chunks_exact(width)).zip(before.chunks_exact(size));
-                for ((((to_gates, own), gates), before), to_reset) in
-                    rows.zip(to_reset.chunks_exact(size))
-                {
-                    let (gate, to_gate) = (&gates[size..2 * size], &mut to_gates[size..2 * size]);
-                    for column in 0..size {
-                        to_gate[column] = to_reset[column] * before[column];
-                        own[column] += to_reset[column] * gate[column];
+            let to_candidate = to_gates.chunks_exact(width).map(|row| &row[2 * size..]);
+            candidate_weight.add_product(to_candidate, Columns::all(to_reset, size));
+            widely(
+                #[inline(always)]
+                || {
+                    let rows = to_gates.chunks_exact_mut(width).zip(own.chunks_exact_mut(size));
+                    let rows = rows.zip(gates.chunks_exact(width)).zip(before.chunks_exact(size));
+                    for ((((to_gates, own), gates), before), to_reset) in
+                        rows.zip(to_reset.chunks_exact(size))
+                    {
+                        let (gate, to_gate) =
+                            (&gates[size..2 * size], &mut to_gates[size..2 * size]);
+                        for column in 0..size {
+                            to_gate[column] = to_reset[column] * before[column];
+                            own[column] += to_reset[column] * gate[column];
+                        }
+                        self.gate.apply_slope(to_gate, gate);
                     }
-                    self.gate.apply_slope(to_gate, gate);
-                }
-            });
-            let both = Matrix::columns_of(to_gates, width, 0, 2 * size);
-            add_product(both, gate_weight, own);
+                },
+            );
+            let to_both = to_gates.chunks_exact(width).map(|row| &row[..2 * size]);
+            gate_weight.add_product(to_both, Columns::all(own, size));
             let earlier = &mut earlier[before_rows.start * size..before_rows.end * size];
             earlier.iter_mut().zip(&*own).for_each(|(sum, gradient)| *sum += gradient);
         }
@@ -174,10 +191,10 @@ impl Gru {
         let (gates, candidate) = weight.split_at_mut(2 * size * size);
         let before = Matrix::of_width(&before, size).transposed();
         let to_both = Matrix::columns_of(after, width, 0, 2 * size);
-        add_product(before, to_both, gates);
+        multiply(before, to_both, gates);
         let to_candidate = Matrix::columns_of(after, width, 2 * size, size);
         let reset = Matrix::of_width(reset, size).transposed();
-        add_product(reset, to_candidate, candidate);
+        multiply(reset, to_candidate, candidate);
         weight
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! cₜ = f(c̃)·g(i + pᵢ·cₜ₋₁) + cₜ₋₁·g(f + p_f·cₜ₋₁), hₜ = s(cₜ)·g(o + pₒ·cₜ).
 
-use super::{Gate, Steps, add_to_rows, sum_of_rows};
+use super::{Gate, Steps};
 use crate::fused::Operation;
-use crate::product::{Matrix, add_product};
+use crate::panels::{Columns, Panels};
+use crate::product::{Matrix, multiply};
 use crate::vector::widely;
 
 #[derive(Debug)]
@@ -58,6 +59,11 @@ fn parts_mut(row: &mut [f32], size: usize) -> [&mut [f32]; 4] {
     [a, b, c, &mut d[..size]]
 }
 
+#[inline(always)]
+fn add_row(sums: &mut [f32], row: &[f32]) {
+    sums.iter_mut().zip(row).for_each(|(sum, number)| *sum += number);
+}
+
 /// Adds the products of two rows.
 #[inline(always)]
 fn add_products(sums: &mut [f32], a: &[f32], b: &[f32]) {
@@ -95,7 +101,8 @@ impl Lstm {
         let size = self.size;
         let [of_input, of_forget, of_output] = [0, 1, 2].map(|at| &peepholes[at * size..][..size]);
         let [candidate, input, forget, output] = parts(row.gates, size);
-        let [to_candidate, to_input, to_forget, to_output] = parts_mut(row.gate_gradient, size);
+        let [to_candidate, to_input, to_forget, to_output] =
+            parts_mut(&mut *row.gate_gradient, size);
 
         set_products(to_output, row.output_gradient, row.shown);
         self.gate.apply_slope(to_output, output);
@@ -104,7 +111,7 @@ impl Lstm {
         set_products(through_shown, row.output_gradient, output);
         self.state.apply_slope(through_shown, row.shown);
         let to_state = row.state_gradient;
-        to_state.iter_mut().zip(&*through_shown).for_each(|(sum, more)| *sum += more);
+        add_row(to_state, through_shown);
         add_products(to_state, to_output, of_output);
 
         set_products(to_candidate, to_state, input);
@@ -118,11 +125,13 @@ impl Lstm {
         add_products(to_state, to_input, of_input);
         add_products(to_state, to_forget, of_forget);
 
-        let (sum_input, rest) = sums.split_at_mut(size);
+        let (sum_gates, rest) = sums.split_at_mut(4 * size);
+        let (sum_input, rest) = rest.split_at_mut(size);
         let (sum_forget, sum_output) = rest.split_at_mut(size);
         add_products(sum_input, to_input, row.before);
         add_products(sum_forget, to_forget, row.before);
         add_products(sum_output, to_output, row.state);
+        add_row(sum_gates, row.gate_gradient);
     }
 
     /// The part of the bias that is added, and the peepholes.
@@ -138,40 +147,48 @@ impl Operation for Lstm {
         let (size, steps) = (self.size, &self.steps);
         let zeros = vec![0.0; 7 * size];
         let (bias, peepholes) = self.split_bias(inputs, &zeros);
-        let mut gates = steps.pack(inputs[0], 4 * size);
-        add_to_rows(&mut gates, bias);
-        let [mut states, mut shown, mut outputs] = [(); 3].map(|()| vec![0.0; steps.rows() * size]);
+        let weight = Panels::new(Matrix::of_width(inputs[1], 4 * size));
+        let mut gates = Vec::with_capacity(steps.rows() * 4 * size);
+        let [mut states, mut shown, mut outputs] =
+            [(); 3].map(|()| Vec::with_capacity(steps.rows() * size));
         for step in 0..steps.len() {
             let now = steps.range(step);
-            let gates = &mut gates[now.start * 4 * size..now.end * 4 * size];
+            steps.pack_step(step, inputs[0], bias, &mut gates);
+            let gates = &mut gates[now.start * 4 * size..];
+            for column in [&mut states, &mut shown, &mut outputs] {
+                column.resize(now.end * size, 0.0);
+            }
             let (done, states) = states.split_at_mut(now.start * size);
             let (outputs_done, outputs) = outputs.split_at_mut(now.start * size);
             let shown = &mut shown[now.start * size..];
             let states_before = if step > 0 {
                 let before = steps.before(step);
                 let before = before.start * size..before.end * size;
-                let outputs_before = Matrix::of_width(&outputs_done[before.clone()], size);
-                let weight = Matrix::of_width(inputs[1], 4 * size);
-                add_product(outputs_before, weight, gates);
+                let rows = outputs_done[before.clone()].chunks_exact(size);
+                weight.add_product(rows, Columns::all(gates, 4 * size));
                 Some(&done[before])
             } else {
                 None
             };
-            widely(|| {
-                for (row, gates) in gates.chunks_exact_mut(4 * size).enumerate() {
-                    let own = row * size..(row + 1) * size;
-                    self.row(
-                        peepholes,
-                        Row {
-                            gates,
-                            before: states_before.map_or(&zeros[..size], |all| &all[own.clone()]),
-                            state: &mut states[own.clone()],
-                            shown: &mut shown[own.clone()],
-                            output: &mut outputs[own],
-                        },
-                    );
-                }
-            });
+            widely(
+                #[inline(always)]
+                || {
+                    for (row, gates) in gates.chunks_exact_mut(4 * size).enumerate() {
+                        let own = row * size..(row + 1) * size;
+                        self.row(
+                            peepholes,
+                            Row {
+                                gates,
+                                before: states_before
+                                    .map_or(&zeros[..size], |all| &all[own.clone()]),
+                                state: &mut states[own.clone()],
+                                shown: &mut shown[own.clone()],
+                                output: &mut outputs[own],
+                            },
+                        );
+                    }
+                },
+            );
         }
         (steps.unpack(&outputs, size), Saved { gates, states, shown, outputs })
     }
@@ -180,51 +197,52 @@ impl Operation for Lstm {
         let (size, steps) = (self.size, &self.steps);
         let zeros = vec![0.0; 7 * size];
         let (_, peepholes) = self.split_bias(inputs, &zeros);
+        let weight = Panels::new(Matrix::of_width(inputs[1], 4 * size).transposed());
         let mut output_gradient = steps.pack(gradient, size);
         let mut gate_gradient = vec![0.0; steps.rows() * 4 * size];
         let mut state_gradient = vec![0.0; steps.range(0).len() * size];
         let mut bias_gradient = vec![0.0; 7 * size];
         for step in (0..steps.len()).rev() {
             let now = steps.range(step);
-            let gate_gradient = &mut gate_gradient[now.start * 4 * size..now.end * 4 * size];
-            widely(|| {
-                for (row, gate_gradient) in gate_gradient.chunks_exact_mut(4 * size).enumerate() {
-                    let at = now.start + row;
-                    let own = at * size..(at + 1) * size;
-                    let before = match step {
-                        0 => &zeros[..size],
-                        _ => &saved.states[(steps.before(step).start + row) * size..][..size],
-                    };
-                    self.row_back(
-                        peepholes,
-                        &mut bias_gradient[4 * size..],
-                        RowBack {
-                            gates: &saved.gates[at * 4 * size..][..4 * size],
-                            before,
-                            state: &saved.states[own.clone()],
-                            shown: &saved.shown[own.clone()],
-                            output_gradient: &output_gradient[own],
-                            gate_gradient,
-                            state_gradient: &mut state_gradient[row * size..][..size],
-                        },
-                    );
-                }
-            });
+            let places = &steps.places()[now.clone()];
+            widely(
+                #[inline(always)]
+                || {
+                    for (row, (at, place)) in now.zip(places).enumerate() {
+                        let own = at * size..(at + 1) * size;
+                        let before = match step {
+                            0 => &zeros[..size],
+                            _ => &saved.states[(steps.before(step).start + row) * size..][..size],
+                        };
+                        self.row_back(
+                            peepholes,
+                            &mut bias_gradient,
+                            RowBack {
+                                gates: &saved.gates[at * 4 * size..][..4 * size],
+                                before,
+                                state: &saved.states[own.clone()],
+                                shown: &saved.shown[own.clone()],
+                                output_gradient: &output_gradient[own],
+                                gate_gradient: &mut gate_gradient[place * 4 * size..][..4 * size],
+                                state_gradient: &mut state_gradient[row * size..][..size],
+                            },
+                        );
+                    }
+                },
+            );
             if step > 0 {
                 let before = steps.before(step);
                 let before = &mut output_gradient[before.start * size..before.end * size];
-                let weight = Matrix::of_width(inputs[1], 4 * size).transposed();
-                let gates = Matrix::of_width(gate_gradient, 4 * size);
-                add_product(gates, weight, before);
+                let rows =
+                    places.iter().map(|place| &gate_gradient[place * 4 * size..][..4 * size]);
+                weight.add_product(rows, Columns::all(before, size));
             }
         }
-        let before = steps.rows_before(&saved.outputs, size);
+        let before = steps.unpack_before(&saved.outputs, size);
         let mut weight = vec![0.0; size * 4 * size];
-        let after = &gate_gradient[gate_gradient.len() - 4 * before.len()..];
         let before = Matrix::of_width(&before, size).transposed();
-        add_product(before, Matrix::of_width(after, 4 * size), &mut weight);
-        bias_gradient[..4 * size].copy_from_slice(&sum_of_rows(&gate_gradient, 4 * size));
-        let mut gradients = vec![steps.unpack(&gate_gradient, 4 * size), weight];
+        multiply(before, Matrix::of_width(&gate_gradient, 4 * size), &mut weight);
+        let mut gradients = vec![gate_gradient, weight];
         gradients.extend(inputs.get(2).map(|_| bias_gradient));
         gradients
     }

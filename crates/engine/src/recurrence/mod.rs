@@ -71,13 +71,6 @@ pub(crate) fn run(cell: Cell, size: usize, steps: Steps, inputs: Vec<Tensor<2>>)
     }
 }
 
-/// Adds one row to every row of `rows`.
-fn add_to_rows(rows: &mut [f32], row: &[f32]) {
-    for each in rows.chunks_exact_mut(row.len()) {
-        each.iter_mut().zip(row).for_each(|(number, more)| *number += more);
-    }
-}
-
 /// The sum of all rows of `width` numbers.
 fn sum_of_rows(rows: &[f32], width: usize) -> Vec<f32> {
     let mut sum = vec![0.0; width];

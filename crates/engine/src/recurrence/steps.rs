@@ -86,11 +86,32 @@ impl Steps {
         packed
     }
 
+    /// Appends the rows of a step to those that are packed already, a bias added to each.
+    pub(crate) fn pack_step(&self, step: usize, rows: &[f32], bias: &[f32], packed: &mut Vec<f32>) {
+        for row in &self.rows[self.range(step)] {
+            let row = &rows[row * bias.len()..][..bias.len()];
+            packed.extend(row.iter().zip(bias).map(|(number, bias)| number + bias));
+        }
+    }
+
     /// Packed rows in the order of the argument.
     pub(crate) fn unpack(&self, packed: &[f32], width: usize) -> Vec<f32> {
         let mut rows = vec![0.0; packed.len()];
         for (row, from) in self.rows.iter().zip(packed.chunks_exact(width)) {
             rows[row * width..][..width].copy_from_slice(from);
+        }
+        rows
+    }
+
+    /// For each row of the argument, the packed row before it; zeros for those of the first step.
+    pub(crate) fn unpack_before(&self, packed: &[f32], width: usize) -> Vec<f32> {
+        let mut rows = vec![0.0; packed.len()];
+        for step in 1..self.len() {
+            let before = self.before(step);
+            let before = packed[before.start * width..before.end * width].chunks_exact(width);
+            for (row, before) in self.rows[self.range(step)].iter().zip(before) {
+                rows[row * width..][..width].copy_from_slice(before);
+            }
         }
         rows
     }
@@ -136,6 +157,18 @@ mod tests {
         assert_eq!(packed, [8.0, 9.0, 2.0, 3.0, 6.0, 7.0, 0.0, 1.0, 4.0, 5.0]);
         assert_eq!(steps.unpack(&packed, 2), rows);
         assert_eq!(steps.rows_before(&packed, 2), [8.0, 9.0, 2.0, 3.0, 6.0, 7.0]);
+        let before = [2.0, 3.0, 0.0, 0.0, 6.0, 7.0, 8.0, 9.0, 0.0, 0.0];
+        assert_eq!(steps.unpack_before(&packed, 2), before);
+    }
+
+    #[test]
+    fn rows_of_a_step_are_packed_with_a_bias() {
+        let steps = Steps::new(&[0, 2, 3], false);
+        let mut packed = Vec::new();
+        steps.pack_step(0, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[10.0, 20.0], &mut packed);
+        assert_eq!(packed, [11.0, 22.0, 15.0, 26.0]);
+        steps.pack_step(1, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[10.0, 20.0], &mut packed);
+        assert_eq!(packed[4..], [13.0, 24.0]);
     }
 
     #[test]
