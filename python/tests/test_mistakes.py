@@ -518,8 +518,7 @@ def attention_to_another_size():
 
 
 def search(step, inputs, **settings):
-    settings = {"bos_id": 0, "eos_id": 1, "beam_size": 2, **settings}
-    return paddle.layer.beam_search(step=step, input=inputs, **settings)
+    return {"step": step, "input": inputs, "bos_id": 0, "eos_id": 1, "beam_size": 2, **settings}
 
 
 def next_word(_, word):
@@ -532,17 +531,17 @@ def generated():
 
 @case
 def search_without_a_word():
-    search(next_word, [paddle.layer.StaticInput(dense("x", 3))])  # wrong
+    paddle.layer.beam_search(**search(next_word, [paddle.layer.StaticInput(dense("x", 3))]))  # wrong
 
 
 @case
 def search_along_a_sequence():
-    search(next_word, [sequence("s", 3), generated()])  # wrong
+    paddle.layer.beam_search(**search(next_word, [sequence("s", 3), generated()]))  # wrong
 
 
 @case
 def search_of_nothing():
-    search(lambda word: next_word(None, word), [generated()])  # wrong
+    paddle.layer.beam_search(**search(lambda word: next_word(None, word), [generated()]))  # wrong
 
 
 @case
@@ -550,24 +549,24 @@ def search_whose_step_knows_other_words():
     def step(_, word):
         return paddle.layer.fc(input=word, size=4, act=paddle.activation.Softmax())
 
-    search(step, [paddle.layer.StaticInput(dense("x", 3)), generated()])  # wrong
+    paddle.layer.beam_search(**search(step, [paddle.layer.StaticInput(dense("x", 3)), generated()]))  # wrong
 
 
 @case
 def search_that_ends_with_an_unknown_word():
     inputs = [paddle.layer.StaticInput(dense("x", 3)), generated()]
-    search(next_word, inputs, eos_id=5)  # wrong
+    paddle.layer.beam_search(**search(next_word, inputs, eos_id=5))  # wrong
 
 
 @case
 def search_for_more_than_it_pursues():
     inputs = [paddle.layer.StaticInput(dense("x", 3)), generated()]
-    search(next_word, inputs, num_results_per_sample=3)  # wrong
+    paddle.layer.beam_search(**search(next_word, inputs, num_results_per_sample=3))  # wrong
 
 
 @case
 def layer_that_is_not_there_yet():
-    paddle.layer.beam_search(input=sequence("x", 4))  # wrong
+    paddle.layer.roi_pool(input=sequence("x", 4))  # wrong
 
 
 @case
@@ -587,7 +586,7 @@ def misspelt_activation():
 
 @case
 def network_that_is_not_there_yet():
-    paddle.networks.simple_attention(input=sequence("x", 4))  # wrong
+    paddle.networks.img_separable_conv(input=dense("x", 4))  # wrong
 
 
 @case

@@ -171,7 +171,8 @@ impl Step {
             let (of, own) = (checked.shapes[found], checked.shapes[place]);
             if (of.size, of.value, of.level) != (own.size, own.value, own.level) {
                 return Err(Error::invalid(format!(
-                    "the memory is {own} but layer {:?}, which it remembers, is {of}",
+                    "the memory is {own} but layer {:?}, which it remembers, is {of}; give both \
+                     the same size",
                     memory.of
                 )));
             }
