@@ -5,6 +5,7 @@
 //! the step before. Values of a step have places: first the links, then the memories, then the
 //! layers.
 
+use super::stage::{Place, Stage, earliest, put_off};
 use crate::activation::Activation;
 use crate::argument::{Argument, Value};
 use crate::layer::{self, Layer, Node, Plan, Run, Slot};
@@ -76,10 +77,16 @@ pub(super) struct Memory {
     activation: Activation,
 }
 
+/// Whose turn it is: the layers of some stages, in a step.
+#[derive(Clone, Copy)]
+pub(super) struct Turn<'a> {
+    pub(super) stages: &'a [Stage],
+    pub(super) step: usize,
+}
+
 /// The network of a step, checked.
 pub(super) struct Checked {
-    /// By place.
-    pub(super) shapes: Vec<Shape>,
+    pub(super) places: Vec<Place>,
     /// By number of the layer.
     built: Vec<Box<dyn Layer>>,
     inputs: Vec<Vec<usize>>,
@@ -87,7 +94,7 @@ pub(super) struct Checked {
     slots: Vec<Range<usize>>,
     /// By number of the memory: the place that it remembers, the input that it begins with, and
     /// its bias among the group's parameters.
-    remembered: Vec<usize>,
+    pub(super) remembered: Vec<usize>,
     boots: Vec<Option<usize>>,
     biases: Vec<Option<usize>>,
     /// Places.
@@ -104,7 +111,7 @@ impl Step {
                 .with("got", inputs.len()));
         }
         let mut checked = Checked {
-            shapes: Vec::new(),
+            places: Vec::new(),
             built: Vec::new(),
             inputs: Vec::new(),
             slots: Vec::new(),
@@ -114,11 +121,15 @@ impl Step {
             outputs: Vec::new(),
             parameters: own,
         };
-        let links = self.links.iter().zip(inputs);
-        checked.shapes = links.map(|(link, input)| link.shape(input)).collect::<Result<_>>()?;
-        checked.shapes.extend(self.memories.iter().map(Memory::shape));
+        for (link, input) in self.links.iter().zip(inputs) {
+            checked.places.push(Place { shape: link.shape(input)?, stage: link.role.stage() });
+        }
+        let memories = self.memories.iter().map(Memory::shape);
+        checked.places.extend(memories.map(|shape| Place { shape, stage: Stage::During }));
+        let given = checked.places.len();
         self.check_layers(&mut checked)?;
         self.check_memories(inputs, &mut checked)?;
+        put_off(&mut checked.places, &checked.inputs, given, &checked.remembered);
         Ok(checked)
     }
 
@@ -135,7 +146,8 @@ impl Step {
         for layer in &self.layers {
             let inputs: Vec<usize> =
                 layer.inputs.iter().map(|name| find(&places, name)).collect::<Result<_>>()?;
-            let shapes: Vec<Shape> = inputs.iter().map(|place| checked.shapes[*place]).collect();
+            let taken: Vec<&Place> = inputs.iter().map(|place| &checked.places[*place]).collect();
+            let shapes: Vec<Shape> = taken.iter().map(|place| place.shape).collect();
             let Plan { shape, parameters } = layer::plan(layer, &shapes)?;
             let built = layer::build(layer)?;
             let is_measuring = parameters.iter().any(|slot| slot.is_measured);
@@ -146,17 +158,18 @@ impl Step {
                 )
                 .with("step layer", &layer.name));
             }
+            let stage = earliest(&taken, &shape);
             let begin = checked.parameters.len();
             let own = |slot: Slot| Slot { name: format!("{}.{}", layer.name, slot.name), ..slot };
             checked.parameters.extend(parameters.into_iter().map(own));
             checked.slots.push(begin..checked.parameters.len());
             checked.inputs.push(inputs);
             checked.built.push(built);
-            if places.insert(&layer.name, checked.shapes.len()).is_some() {
+            if places.insert(&layer.name, checked.places.len()).is_some() {
                 return Err(Error::invalid("two layers of a step have the same name; rename one")
                     .with("step layer", &layer.name));
             }
-            checked.shapes.push(shape);
+            checked.places.push(Place { shape, stage });
         }
         for output in &self.outputs {
             checked.outputs.push(find(&places, output)?);
@@ -168,7 +181,7 @@ impl Step {
         let places = self.places(self.layers.len());
         for (memory, place) in self.memories.iter().zip(self.links.len()..) {
             let found = find(&places, &memory.of)?;
-            let (of, own) = (checked.shapes[found], checked.shapes[place]);
+            let (of, own) = (checked.places[found].shape, checked.places[place].shape);
             if (of.size, of.value, of.level) != (own.size, own.value, own.level) {
                 return Err(Error::invalid(format!(
                     "the memory is {own} but layer {:?}, which it remembers, is {of}; give both \
@@ -205,24 +218,23 @@ impl Step {
         Ok(())
     }
 
-    /// What memories are in the first step of `samples` samples, in the order of `order`.
+    /// What memories are in the first step; `links` are those of all samples.
     pub(super) fn boot(
         &self,
         checked: &Checked,
         run: &Run<'_>,
-        inputs: &[&Argument],
-        order: &[usize],
+        links: &[Option<Argument>],
+        samples: usize,
     ) -> Result<Vec<Argument>> {
         let each = self.memories.iter().enumerate();
         each.map(|(number, memory)| {
             if let Some(id) = memory.boot_id {
-                let ids = Value::Integer(Arc::from(vec![id; order.len()]));
+                let ids = Value::Integer(Arc::from(vec![id; samples]));
                 return Ok(Argument::single(Tensor::zeros([1, 1], run.device)).with_value(ids));
             }
-            let mut begin = match checked.boots[number] {
-                Some(boot) => inputs[boot].select(order),
-                None => Argument::single(Tensor::zeros([order.len(), memory.size], run.device)),
-            };
+            let zeros = || Argument::single(Tensor::zeros([samples, memory.size], run.device));
+            let boot = checked.boots[number].and_then(|link| links[link].clone());
+            let mut begin = boot.unwrap_or_else(zeros);
             if let Some(bias) = checked.biases[number] {
                 let biased = begin.dense()? + run.parameter(bias);
                 begin.set_dense(biased);
@@ -232,41 +244,65 @@ impl Step {
         .collect()
     }
 
-    /// Runs one step: `values` are those of links and memories. Gives the values of all places.
+    /// Runs the layers whose turn it is; `values` are by place.
     pub(super) fn run(
         &self,
         checked: &Checked,
         run: &Run<'_>,
-        step: usize,
-        mut values: Vec<Argument>,
-    ) -> Result<Vec<Argument>> {
+        turn: Turn<'_>,
+        values: &mut [Option<Argument>],
+    ) -> Result<()> {
+        let given = self.links.len() + self.memories.len();
         for (number, layer) in self.layers.iter().enumerate() {
+            let own = &checked.places[given + number];
+            if !turn.stages.contains(&own.stage) {
+                continue;
+            }
             let inputs = &checked.inputs[number];
-            let taken: Vec<&Argument> = inputs.iter().map(|place| &values[*place]).collect();
-            let shapes: Vec<Shape> = inputs.iter().map(|place| checked.shapes[*place]).collect();
+            let taken: Vec<&Argument> =
+                inputs.iter().filter_map(|place| values[*place].as_ref()).collect();
+            let shapes: Vec<Shape> =
+                inputs.iter().map(|place| checked.places[*place].shape).collect();
             let inside = Run {
                 parameters: &run.parameters[checked.slots[number].clone()],
                 lookups: &[],
-                chance: run.chance.within(number, step),
+                chance: run.chance.within(number, turn.step),
                 shapes: &shapes,
                 is_training: run.is_training,
                 device: run.device,
                 measured: std::cell::RefCell::default(),
             };
-            let shape = &checked.shapes[self.links.len() + self.memories.len() + number];
-            let node = Node { layer, built: checked.built[number].as_ref(), shape };
-            let value =
-                node.run(&inside, &taken).map_err(|error| error.with("step layer", &layer.name))?;
-            values.push(value);
+            let built = checked.built[number].as_ref();
+            let value = Node { layer, built, shape: &own.shape }.run(&inside, &taken);
+            let value = value.map_err(|error| error.with("step layer", &layer.name))?;
+            values[given + number] = Some(value);
         }
-        Ok(values)
+        Ok(())
     }
 }
 
 impl Checked {
+    /// The places that layers of a stage take.
+    pub(super) fn taken_at(&self, stage: Stage) -> Vec<usize> {
+        let layers = &self.places[self.places.len() - self.inputs.len()..];
+        let taken = layers.iter().zip(&self.inputs).filter(|(place, _)| place.stage == stage);
+        taken.flat_map(|(_, inputs)| inputs.iter().copied()).collect()
+    }
+
     /// What the memories of the next step are.
-    pub(super) fn remember(&self, values: &[Argument]) -> Vec<Argument> {
-        self.remembered.iter().map(|place| values[*place].clone()).collect()
+    pub(super) fn remember(&self, values: &[Option<Argument>]) -> Vec<Argument> {
+        self.remembered.iter().filter_map(|place| values[*place].clone()).collect()
+    }
+}
+
+impl Role {
+    /// When it is there.
+    fn stage(self) -> Stage {
+        match self {
+            Role::Part => Stage::Before,
+            Role::Whole | Role::Boot => Stage::Once,
+            Role::Word => Stage::During,
+        }
     }
 }
 
