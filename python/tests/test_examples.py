@@ -167,9 +167,11 @@ CASES = {
         prepare="python generate.py",
         train="python train.py --data data/wmt14.tgz --preset test",
         batch_size=25,
-        model="seq2seq_pass_00004.tar.gz",
+        model="seq2seq_pass_00007.tar.gz",
         figure=rf"Test .*classification_error_evaluator': {NUMBER}",
         limit=0.02,
+        # At some step the decoder suddenly finds out where to look; rounding decides at which.
+        is_exact=False,
     ),
     "recommendation": Example(
         folder="recommendation",

@@ -255,9 +255,7 @@ def test_a_group_learns():
 def test_nested_sequences_become_rows_or_sequences():
     layer = nested()
     pooled = LAYER.pooling(input=layer, pooling_type=paddle.pooling.Sum())
-    each = LAYER.pooling(
-        input=layer, pooling_type=paddle.pooling.Sum(), agg_level=TO_SEQUENCE
-    )
+    each = LAYER.pooling(input=layer, pooling_type=paddle.pooling.Sum(), agg_level=TO_SEQUENCE)
     last = LAYER.last_seq(input=layer, agg_level=TO_SEQUENCE)
     samples = [(sample,) for sample in NESTED]
     whole, sums, lasts = paddle.infer(
@@ -289,9 +287,7 @@ def test_ids_and_lists_may_be_nested():
     lists = LAYER.data(name="list", type=paddle.data_type.sparse_binary_vector_sub_sequence(4))
     table = LAYER.embedding(input=word, size=2, param_attr=shared("table"))
     sums = LAYER.fc(input=lists, size=2, act=ACT.Linear(), bias_attr=False, param_attr=shared("w"))
-    both = LAYER.pooling(
-        input=LAYER.addto(input=[table, sums]), pooling_type=paddle.pooling.Sum()
-    )
+    both = LAYER.pooling(input=LAYER.addto(input=[table, sums]), pooling_type=paddle.pooling.Sum())
     samples = [([[0, 4], [], [2]], [[[1, 2], []], [], [[3]]]), ([], [])]
     parameters = values_of(both)
     found = paddle.infer(both, parameters, samples)

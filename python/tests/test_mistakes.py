@@ -531,7 +531,8 @@ def generated():
 
 @case
 def search_without_a_word():
-    paddle.layer.beam_search(**search(next_word, [paddle.layer.StaticInput(dense("x", 3))]))  # wrong
+    inputs = [paddle.layer.StaticInput(dense("x", 3))]
+    paddle.layer.beam_search(**search(next_word, inputs))  # wrong
 
 
 @case
@@ -549,7 +550,8 @@ def search_whose_step_knows_other_words():
     def step(_, word):
         return paddle.layer.fc(input=word, size=4, act=paddle.activation.Softmax())
 
-    paddle.layer.beam_search(**search(step, [paddle.layer.StaticInput(dense("x", 3)), generated()]))  # wrong
+    inputs = [paddle.layer.StaticInput(dense("x", 3)), generated()]
+    paddle.layer.beam_search(**search(step, inputs))  # wrong
 
 
 @case
