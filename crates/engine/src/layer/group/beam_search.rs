@@ -6,7 +6,8 @@
 
 use super::super::{Initial, Layer, Plan, Run, Slot, attributes};
 use super::stage::Stage;
-use super::step::{Checked, Role, Step, Turn};
+use super::step::{Checked, Role, Step};
+use super::turn::Turn;
 use super::{checked, joined};
 use crate::argument::{Argument, Origin, numbers, tensor};
 use crate::batch::NO_ID;

@@ -4,6 +4,7 @@
 mod beam_search;
 mod stage;
 mod step;
+mod turn;
 
 pub(super) use beam_search::build as build_beam_search;
 
@@ -17,7 +18,8 @@ use contract::{Error, Result};
 use serde::Deserialize;
 use stage::Stage;
 use std::sync::{Arc, OnceLock};
-use step::{Checked, Role, Step, Turn};
+use step::{Checked, Role, Step};
+use turn::Turn;
 
 /// Runs a step for every row of its sequences, or for every sequence of nested ones. All samples
 /// go through a step at once, those that are long enough.
@@ -88,7 +90,7 @@ impl Group {
     ) -> Result<()> {
         let is_at = |stage: Stage| move |place: &usize| checked.places[*place].stage == stage;
         let mut taken = checked.taken_at(Stage::During);
-        taken.extend(&checked.remembered);
+        taken.extend(checked.remembered());
         let parts = unique(taken.iter().copied().filter(is_at(Stage::Before)));
         let parts = parts
             .into_iter()

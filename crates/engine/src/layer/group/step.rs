@@ -7,23 +7,20 @@
 
 use super::stage::{Place, Stage, earliest, put_off};
 use crate::activation::Activation;
-use crate::argument::{Argument, Value};
-use crate::layer::{self, Layer, Node, Plan, Run, Slot};
+use crate::layer::{self, Layer, Plan, Slot};
 use crate::shape::{self, Level, Shape};
 use crate::topology;
-use burn::tensor::Tensor;
 use contract::{Error, Kind, Result};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// The network of a step, as described.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Step {
     /// Each after those that it takes.
-    layers: Vec<topology::Layer>,
+    pub(super) layers: Vec<topology::Layer>,
     /// One for each input of the group.
     pub(super) links: Vec<Link>,
     pub(super) memories: Vec<Memory>,
@@ -61,45 +58,45 @@ pub(super) struct Memory {
     name: String,
     /// The layer that it remembers.
     of: String,
-    size: usize,
+    pub(super) size: usize,
     /// Whether that gives sequences.
     #[serde(default)]
     is_sequence: bool,
     /// The link that it begins with; zeros without.
     boot: Option<String>,
     /// The id that it begins with, if it remembers ids.
-    boot_id: Option<u64>,
+    pub(super) boot_id: Option<u64>,
     /// Whether what it begins with is learnt, or added to.
     #[serde(default)]
     has_bias: bool,
     /// What is applied to what it begins with.
     #[serde(default)]
-    activation: Activation,
-}
-
-/// Whose turn it is: the layers of some stages, in a step.
-#[derive(Clone, Copy)]
-pub(super) struct Turn<'a> {
-    pub(super) stages: &'a [Stage],
-    pub(super) step: usize,
+    pub(super) activation: Activation,
 }
 
 /// The network of a step, checked.
 pub(super) struct Checked {
     pub(super) places: Vec<Place>,
     /// By number of the layer.
-    built: Vec<Box<dyn Layer>>,
-    inputs: Vec<Vec<usize>>,
+    pub(super) built: Vec<Box<dyn Layer>>,
+    pub(super) inputs: Vec<Vec<usize>>,
     /// Which of the group's parameters are the layer's.
-    slots: Vec<Range<usize>>,
-    /// By number of the memory: the place that it remembers, the input that it begins with, and
-    /// its bias among the group's parameters.
-    pub(super) remembered: Vec<usize>,
-    boots: Vec<Option<usize>>,
-    biases: Vec<Option<usize>>,
+    pub(super) slots: Vec<Range<usize>>,
+    /// By number of the memory.
+    pub(super) memories: Vec<Remembered>,
     /// Places.
     pub(super) outputs: Vec<usize>,
     pub(super) parameters: Vec<Slot>,
+}
+
+/// A memory, checked.
+pub(super) struct Remembered {
+    /// The place that it remembers.
+    pub(super) of: usize,
+    /// The link that it begins with.
+    pub(super) boot: Option<usize>,
+    /// Its bias among the group's parameters.
+    pub(super) bias: Option<usize>,
 }
 
 impl Step {
@@ -110,14 +107,17 @@ impl Step {
                 .with("expected", self.links.len())
                 .with("got", inputs.len()));
         }
+        if self.layers.len() > topology::LAYERS_MAX {
+            return Err(Error::new(Kind::LimitExceeded, "the step has too many layers")
+                .with("layers", self.layers.len())
+                .with("limit", topology::LAYERS_MAX));
+        }
         let mut checked = Checked {
             places: Vec::new(),
             built: Vec::new(),
             inputs: Vec::new(),
             slots: Vec::new(),
-            remembered: Vec::new(),
-            boots: Vec::new(),
-            biases: Vec::new(),
+            memories: Vec::new(),
             outputs: Vec::new(),
             parameters: own,
         };
@@ -129,7 +129,8 @@ impl Step {
         let given = checked.places.len();
         self.check_layers(&mut checked)?;
         self.check_memories(inputs, &mut checked)?;
-        put_off(&mut checked.places, &checked.inputs, given, &checked.remembered);
+        let remembered = checked.remembered();
+        put_off(&mut checked.places, &checked.inputs, given, &remembered);
         Ok(checked)
     }
 
@@ -150,6 +151,13 @@ impl Step {
             let shapes: Vec<Shape> = taken.iter().map(|place| place.shape).collect();
             let Plan { shape, parameters } = layer::plan(layer, &shapes)?;
             let built = layer::build(layer)?;
+            if shape.is_data {
+                return Err(Error::invalid(
+                    "a data layer cannot be part of a step; make it outside, and give it to the \
+                     group",
+                )
+                .with("step layer", &layer.name));
+            }
             let is_measuring = parameters.iter().any(|slot| slot.is_measured);
             if is_measuring || !built.is_sample_by_sample() {
                 return Err(Error::invalid(
@@ -180,102 +188,33 @@ impl Step {
     fn check_memories(&self, inputs: &[Shape], checked: &mut Checked) -> Result<()> {
         let places = self.places(self.layers.len());
         for (memory, place) in self.memories.iter().zip(self.links.len()..) {
-            let found = find(&places, &memory.of)?;
-            let (of, own) = (checked.places[found].shape, checked.places[place].shape);
-            if (of.size, of.value, of.level) != (own.size, own.value, own.level) {
+            let of = find(&places, &memory.of)?;
+            let (remembered, own) = (checked.places[of].shape, checked.places[place].shape);
+            if !is_alike(&remembered, &own) {
                 return Err(Error::invalid(format!(
-                    "the memory is {own} but layer {:?}, which it remembers, is {of}; give both \
-                     the same size",
+                    "the memory is {own} but layer {:?}, which it remembers, is {remembered}; \
+                     give both the same size",
                     memory.of
                 )));
             }
-            let boot = match &memory.boot {
-                None => None,
-                Some(name) => Some(find(&places, name)?),
-            };
-            if let Some(boot) = boot.map(|boot| inputs[boot])
-                && (boot.size, boot.value, boot.level) != (own.size, own.value, own.level)
+            let link = |name: &String| self.links.iter().position(|link| link.name == *name);
+            let boot = memory.boot.as_ref().and_then(link);
+            if let Some(begin) =
+                boot.map(|boot| inputs[boot]).filter(|begin| !is_alike(begin, &own))
             {
                 return Err(Error::invalid(format!(
-                    "the memory of layer {:?} is {own} but begins with boot_layer, which is {boot}",
+                    "the memory of layer {:?} is {own} but begins with boot_layer, which is {begin}",
                     memory.of
                 )));
             }
-            if memory.is_sequence && boot.is_none() {
-                return Err(Error::invalid("a memory of sequences needs a boot_layer")
-                    .with("memory of", &memory.of));
-            }
+            memory.check(boot)?;
             let bias = memory.has_bias.then_some(checked.parameters.len());
             if memory.has_bias {
                 let slot = Slot::bias(memory.size);
                 let name = format!("{}.{}", memory.name, slot.name);
                 checked.parameters.push(Slot { name, ..slot });
             }
-            checked.remembered.push(found);
-            checked.boots.push(boot);
-            checked.biases.push(bias);
-        }
-        Ok(())
-    }
-
-    /// What memories are in the first step; `links` are those of all samples.
-    pub(super) fn boot(
-        &self,
-        checked: &Checked,
-        run: &Run<'_>,
-        links: &[Option<Argument>],
-        samples: usize,
-    ) -> Result<Vec<Argument>> {
-        let each = self.memories.iter().enumerate();
-        each.map(|(number, memory)| {
-            if let Some(id) = memory.boot_id {
-                let ids = Value::Integer(Arc::from(vec![id; samples]));
-                return Ok(Argument::single(Tensor::zeros([1, 1], run.device)).with_value(ids));
-            }
-            let zeros = || Argument::single(Tensor::zeros([samples, memory.size], run.device));
-            let boot = checked.boots[number].and_then(|link| links[link].clone());
-            let mut begin = boot.unwrap_or_else(zeros);
-            if let Some(bias) = checked.biases[number] {
-                let biased = begin.dense()? + run.parameter(bias);
-                begin.set_dense(biased);
-            }
-            memory.activation.apply(begin)
-        })
-        .collect()
-    }
-
-    /// Runs the layers whose turn it is; `values` are by place.
-    pub(super) fn run(
-        &self,
-        checked: &Checked,
-        run: &Run<'_>,
-        turn: Turn<'_>,
-        values: &mut [Option<Argument>],
-    ) -> Result<()> {
-        let given = self.links.len() + self.memories.len();
-        for (number, layer) in self.layers.iter().enumerate() {
-            let own = &checked.places[given + number];
-            if !turn.stages.contains(&own.stage) {
-                continue;
-            }
-            let inputs = &checked.inputs[number];
-            let taken: Vec<&Argument> =
-                inputs.iter().filter_map(|place| values[*place].as_ref()).collect();
-            let shapes: Vec<Shape> =
-                inputs.iter().map(|place| checked.places[*place].shape).collect();
-            let inside = Run {
-                parameters: &run.parameters[checked.slots[number].clone()],
-                lookups: &[],
-                chance: run.chance.within(number, turn.step),
-                shapes: &shapes,
-                is_training: run.is_training,
-                device: run.device,
-                measured: std::cell::RefCell::default(),
-            };
-            let built = checked.built[number].as_ref();
-            let value = Node { layer, built, shape: &own.shape }.run(&inside, &taken);
-            let value = value.map_err(|error| error.with("step layer", &layer.name))?;
-            values[given + number] = Some(value);
+            checked.memories.push(Remembered { of, boot, bias });
         }
         Ok(())
     }
@@ -289,9 +228,9 @@ impl Checked {
         taken.flat_map(|(_, inputs)| inputs.iter().copied()).collect()
     }
 
-    /// What the memories of the next step are.
-    pub(super) fn remember(&self, values: &[Option<Argument>]) -> Vec<Argument> {
-        self.remembered.iter().filter_map(|place| values[*place].clone()).collect()
+    /// The places that memories remember.
+    pub(super) fn remembered(&self) -> Vec<usize> {
+        self.memories.iter().map(|memory| memory.of).collect()
     }
 }
 
@@ -322,6 +261,24 @@ impl Link {
 }
 
 impl Memory {
+    /// Checks what it begins with.
+    fn check(&self, boot: Option<usize>) -> Result<()> {
+        let wrong = |what: &'static str| Err(Error::invalid(what).with("memory of", &self.of));
+        if self.boot.is_some() && boot.is_none() {
+            return wrong("the memory begins with a layer that is no input of the group");
+        }
+        if self.is_sequence && boot.is_none() {
+            return wrong("a memory of sequences needs a boot_layer");
+        }
+        if self.boot_id.is_some_and(|id| id >= self.size as u64) {
+            return wrong("boot_with_const_id is not below the size of the memory");
+        }
+        if self.boot_id.is_some() && (boot.is_some() || self.has_bias) {
+            return wrong("boot_with_const_id goes with neither boot_layer nor boot_bias");
+        }
+        Ok(())
+    }
+
     fn shape(&self) -> Shape {
         let level = if self.is_sequence { Level::Sequence } else { Level::Single };
         let value = match self.boot_id {
@@ -330,6 +287,11 @@ impl Memory {
         };
         Shape { level, value, ..Shape::dense(self.size) }
     }
+}
+
+/// Whether one can stand for the other.
+fn is_alike(a: &Shape, b: &Shape) -> bool {
+    (a.size, a.value, a.level) == (b.size, b.value, b.level)
 }
 
 fn find(places: &HashMap<&str, usize>, name: &str) -> Result<usize> {
