@@ -91,6 +91,7 @@ impl Group {
         let is_at = |stage: Stage| move |place: &usize| checked.places[*place].stage == stage;
         let mut taken = checked.taken_at(Stage::During);
         taken.extend(checked.remembered());
+        taken.extend(&checked.outputs);
         let parts = unique(taken.iter().copied().filter(is_at(Stage::Before)));
         let parts = parts
             .into_iter()
@@ -98,7 +99,9 @@ impl Group {
         let parts: Vec<(usize, Vec<Argument>)> = parts.collect();
         let wholes = unique(taken.into_iter().filter(is_at(Stage::Once)));
         let wanted = checked.outputs.iter().copied().chain(checked.taken_at(Stage::After));
-        let wanted = unique(wanted.filter(is_at(Stage::During)));
+        // What every step sees is given by every step.
+        let is_of_step = |place: &usize| is_at(Stage::During)(place) || is_at(Stage::Once)(place);
+        let wanted = unique(wanted.filter(is_of_step));
         let mut kept: Vec<Vec<Argument>> = vec![Vec::new(); wanted.len()];
         let mut memories = self.step.boot(checked, run, all, steps.sequences().len())?;
         for step in 0..steps.len() {

@@ -166,7 +166,11 @@ impl Step {
                 )
                 .with("step layer", &layer.name));
             }
-            let stage = earliest(&taken, &shape);
+            let stage = match earliest(&taken, &shape) {
+                // Every step drops other numbers out.
+                Stage::Once if layer.drop_rate > 0.0 => Stage::During,
+                stage => stage,
+            };
             let begin = checked.parameters.len();
             let own = |slot: Slot| Slot { name: format!("{}.{}", layer.name, slot.name), ..slot };
             checked.parameters.extend(parameters.into_iter().map(own));
