@@ -177,6 +177,30 @@ def test_a_memory_without_a_name_is_told_its_layer_later():
     near(found, numpy.concatenate([numpy.cumsum(each, axis=0) for each in ROWS]))
 
 
+def test_a_step_looks_words_up_and_remembers_its_choice():
+    words = LAYER.data(name="word", type=paddle.data_type.integer_value_sequence(5))
+
+    def step(word):
+        before = LAYER.memory(name="choice", size=4, boot_with_const_id=1)
+        tables = [(word, "words"), (before, "choices")]
+        rows = [LAYER.embedding(input=ids, size=4, param_attr=shared(name)) for ids, name in tables]
+        scores = LAYER.addto(input=rows, name="scores")
+        LAYER.max_id(input=scores, name="choice")
+        return scores
+
+    group = LAYER.recurrent_group(step=step, input=words)
+    samples = [[3, 0, 4], [], [2], [1, 1]]
+    found, parameters = compute(group, samples)
+    expected = []
+    for sample in samples:
+        choice = 1
+        for word in sample:
+            row = parameters["words"][word] + parameters["choices"][choice]
+            choice = int(row.argmax())
+            expected.append(row)
+    near(found, expected)
+
+
 def test_a_group_in_a_group_goes_along_nested_sequences():
     def outer(sequence):
         last = LAYER.memory(name="last", size=2)
