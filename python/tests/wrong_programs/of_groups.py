@@ -114,6 +114,16 @@ def two_layers_of_a_step_with_one_name():
 
 
 @case
+def two_memories_of_one_layer():
+    def step(row):
+        before = paddle.layer.memory(name="sum", size=3)
+        again = paddle.layer.memory(name="sum", size=3)  # wrong
+        return paddle.layer.addto(input=[row, before, again], name="sum")
+
+    paddle.layer.recurrent_group(step=step, input=sequence("s", 3))
+
+
+@case
 def flat_sequence_as_subsequences():
     paddle.layer.SubsequenceInput(sequence("s", 3))  # wrong
 
