@@ -5,6 +5,8 @@ PYTHON ?= python3
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # One profile for commands, tests and wheel, so that nothing is compiled twice.
 CARGO_FLAGS := --release --locked
+# Devices for use_gpu, beside the CPU: cuda, vulkan or wgpu.
+FEATURES ?=
 COMMANDS := paddle
 WHEEL_SCRIPTS := python/paddlecloud.data/scripts
 
@@ -41,11 +43,11 @@ fmt: $(VENV)/tools ## Format the code
 	$(VENV)/bin/ruff format .
 
 wheel: $(VENV)/tools ## Build the wheel, with the commands in it, into dist/
-	@bash scripts/stage.sh "cargo build" cargo build $(CARGO_FLAGS) --workspace
+	@bash scripts/stage.sh "cargo build" cargo build $(CARGO_FLAGS) --workspace --features "$(FEATURES)"
 	@mkdir -p $(WHEEL_SCRIPTS) && rm -f dist/*.whl
 	@for command in $(COMMANDS); do install $(TARGET)/release/$$command $(WHEEL_SCRIPTS)/; done
 	@bash scripts/stage.sh "wheel" $(VENV)/bin/maturin build $(CARGO_FLAGS) --quiet \
-		--manifest-path python/Cargo.toml --interpreter $(VENV)/bin/python --out dist
+		--features "$(FEATURES)" --manifest-path python/Cargo.toml --interpreter $(VENV)/bin/python --out dist
 
 fuzz: ## Fuzz the RecordIO reader for five minutes
 	bash scripts/fuzz.sh 300

@@ -15,6 +15,7 @@ import time
 
 import images
 import sequences
+import translation
 
 ROUNDS = 7
 BATCH = 512
@@ -37,6 +38,7 @@ MODELS = {
     "wide": Model(f"fc over {ENTRIES} of {WIDE} sparse binary inputs, 16 wide, batch 512, SGD", 60),
     **images.MODELS,
     **sequences.MODELS,
+    **translation.MODELS,
 }
 
 
@@ -63,6 +65,8 @@ def ours(name, threads):
         return images.ours(name)
     if name in sequences.MODELS:
         return sequences.ours(name)
+    if name in translation.MODELS:
+        return translation.ours()
     layer, act = paddle.layer, paddle.activation
     label = layer.data(name="label", type=paddle.data_type.dense_vector(1))
     if name == "mlp":
@@ -98,6 +102,8 @@ def torchs(name, threads):
         return images.torchs(name)
     if name in sequences.MODELS:
         return sequences.torchs(name)
+    if name in translation.MODELS:
+        return translation.torchs()
     torch.manual_seed(1)
     if name == "mlp":
         values, labels = mlp_data(numpy)

@@ -50,9 +50,7 @@ class _Decoder:
             name="source", type=paddle.data_type.integer_value_sequence(words)
         )
         table = paddle.attr.Param(name="source_embedding", sparse_update=True)
-        embedded = paddle.layer.embedding(
-            input=source, size=sizes["embedding"], param_attr=table
-        )
+        embedded = paddle.layer.embedding(input=source, size=sizes["embedding"], param_attr=table)
         size = sizes["encoder"]
         forwards = paddle.networks.simple_gru(input=embedded, size=size, name="forwards")
         backwards = paddle.networks.simple_gru(

@@ -27,7 +27,7 @@ PRESETS = {
         "sizes": network.SIZES,
     },
     "test": {
-        "num_passes": 5,
+        "num_passes": 8,
         "batch_size": 25,
         "learning_rate": 1e-2,
         "words": 13,

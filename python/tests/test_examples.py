@@ -162,6 +162,17 @@ CASES = {
     "lstm": sentiment("lstm", is_exact=False),
     "vgg": image_classification("vgg"),
     "resnet": image_classification("resnet"),
+    "seq2seq": Example(
+        folder="seq2seq",
+        prepare="python generate.py",
+        train="python train.py --data data/wmt14.tgz --preset test",
+        batch_size=25,
+        model="seq2seq_pass_00007.tar.gz",
+        figure=rf"Test .*classification_error_evaluator': {NUMBER}",
+        limit=0.02,
+        # At some step the decoder suddenly finds out where to look; rounding decides at which.
+        is_exact=False,
+    ),
     "recommendation": Example(
         folder="recommendation",
         prepare="python generate.py",
@@ -353,6 +364,14 @@ def test_films_are_recommended_with_the_model_of_a_job(workshop):
     stars = [float(line.split()[0]) for line in printed.splitlines()]
     assert len(stars) == 6 and sorted(stars, reverse=True) == stars
     assert stars[0] > stars[-1] + 1, printed
+
+
+def test_sentences_are_reversed_with_the_model_of_a_job(workshop):
+    _, model = workshop.together("seq2seq")
+    command = f"python infer.py --data data/wmt14.tgz --preset test --parameters {model}"
+    printed = workshop.run("seq2seq", command)
+    (right,) = re.findall(r"(\d+) of 100 are right", printed)
+    assert int(right) > 90, printed
 
 
 def test_the_word_that_follows_is_predicted_with_the_model_of_a_job(workshop):

@@ -177,6 +177,30 @@ def test_a_memory_without_a_name_is_told_its_layer_later():
     near(found, numpy.concatenate([numpy.cumsum(each, axis=0) for each in ROWS]))
 
 
+def test_a_step_looks_words_up_and_remembers_its_choice():
+    words = LAYER.data(name="word", type=paddle.data_type.integer_value_sequence(5))
+
+    def step(word):
+        before = LAYER.memory(name="choice", size=4, boot_with_const_id=1)
+        tables = [(word, "words"), (before, "choices")]
+        rows = [LAYER.embedding(input=ids, size=4, param_attr=shared(name)) for ids, name in tables]
+        scores = LAYER.addto(input=rows, name="scores")
+        LAYER.max_id(input=scores, name="choice")
+        return scores
+
+    group = LAYER.recurrent_group(step=step, input=words)
+    samples = [[3, 0, 4], [], [2], [1, 1]]
+    found, parameters = compute(group, samples)
+    expected = []
+    for sample in samples:
+        choice = 1
+        for word in sample:
+            row = parameters["words"][word] + parameters["choices"][choice]
+            choice = int(row.argmax())
+            expected.append(row)
+    near(found, expected)
+
+
 def test_a_group_in_a_group_goes_along_nested_sequences():
     def outer(sequence):
         last = LAYER.memory(name="last", size=2)
@@ -255,9 +279,7 @@ def test_a_group_learns():
 def test_nested_sequences_become_rows_or_sequences():
     layer = nested()
     pooled = LAYER.pooling(input=layer, pooling_type=paddle.pooling.Sum())
-    each = LAYER.pooling(
-        input=layer, pooling_type=paddle.pooling.Sum(), agg_level=TO_SEQUENCE
-    )
+    each = LAYER.pooling(input=layer, pooling_type=paddle.pooling.Sum(), agg_level=TO_SEQUENCE)
     last = LAYER.last_seq(input=layer, agg_level=TO_SEQUENCE)
     samples = [(sample,) for sample in NESTED]
     whole, sums, lasts = paddle.infer(
@@ -289,9 +311,7 @@ def test_ids_and_lists_may_be_nested():
     lists = LAYER.data(name="list", type=paddle.data_type.sparse_binary_vector_sub_sequence(4))
     table = LAYER.embedding(input=word, size=2, param_attr=shared("table"))
     sums = LAYER.fc(input=lists, size=2, act=ACT.Linear(), bias_attr=False, param_attr=shared("w"))
-    both = LAYER.pooling(
-        input=LAYER.addto(input=[table, sums]), pooling_type=paddle.pooling.Sum()
-    )
+    both = LAYER.pooling(input=LAYER.addto(input=[table, sums]), pooling_type=paddle.pooling.Sum())
     samples = [([[0, 4], [], [2]], [[[1, 2], []], [], [[3]]]), ([], [])]
     parameters = values_of(both)
     found = paddle.infer(both, parameters, samples)

@@ -1,7 +1,8 @@
 //! The activations: functions of one number, and the two softmaxes.
 
 use crate::argument::{Argument, Origin};
-use crate::sequence;
+use crate::elementwise::{self, Function};
+use crate::{fused, sequence};
 use burn::tensor::{Tensor, activation};
 use contract::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -82,8 +83,21 @@ impl Activation {
         Ok(argument)
     }
 
+    /// Those that Burn is slow at on the CPU, and that many networks have.
+    fn by_hand(self) -> Option<Function> {
+        match self {
+            Activation::Tanh => Some(Function::Tanh),
+            Activation::Sigmoid => Some(Function::Sigmoid),
+            Activation::Softmax => Some(Function::Softmax),
+            _ => None,
+        }
+    }
+
     /// Of each number, or of the rows if it is softmax.
     pub(crate) fn of(self, x: Tensor<2>) -> Tensor<2> {
+        if let (Some(function), true) = (self.by_hand(), fused::is_supported(&x.device())) {
+            return elementwise::apply(function, x);
+        }
         match self {
             Activation::Linear | Activation::SequenceSoftmax => x,
             Activation::Tanh => x.tanh(),

@@ -26,6 +26,7 @@ fn gpu() -> Result<Device> {
 fn gpu() -> Result<Device> {
     Err(Error::new(
         Kind::Unsupported,
-        "this build has no GPU support; set use_gpu=False, or build with the feature cuda, vulkan or wgpu",
+        "this build has no GPU support; set use_gpu=False, or build the wheel for one: \
+         make wheel FEATURES=cuda, or vulkan or wgpu",
     ))
 }

@@ -22,6 +22,7 @@ mod chain;
 mod chance;
 mod device;
 mod dropout;
+mod elementwise;
 mod fused;
 mod gradient_clip;
 mod image;

@@ -48,6 +48,25 @@ pub(crate) enum Origin {
     Ids(Arc<[u64]>),
 }
 
+impl Origin {
+    /// What a function was applied to, if it is that.
+    fn tensor(&self) -> Option<&Tensor<2>> {
+        match self {
+            Origin::Softmax(x) | Origin::Sigmoid(x) => Some(x),
+            Origin::Ids(_) => None,
+        }
+    }
+
+    /// The same of other rows.
+    fn with_tensor(&self, change: impl FnOnce(&Tensor<2>) -> Tensor<2>) -> Option<Origin> {
+        match self {
+            Origin::Softmax(x) => Some(Origin::Softmax(change(x))),
+            Origin::Sigmoid(x) => Some(Origin::Sigmoid(change(x))),
+            Origin::Ids(_) => None,
+        }
+    }
+}
+
 impl Argument {
     /// One row of numbers a sample.
     pub(crate) fn single(value: Tensor<2>) -> Self {

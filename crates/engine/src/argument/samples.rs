@@ -1,9 +1,9 @@
 //! Some of the samples of an argument, and arguments put one behind the other.
 
-use super::{Argument, Offsets, Value, tensor};
+use super::{Argument, Offsets, Origin, Value, tensor};
 use crate::batch::Lists;
 use crate::row_sums::{RowLists, row_sums};
-use crate::shape::{Shape, Value as Kind};
+use crate::shape::{Level, Shape, Value as Kind};
 use burn::tensor::{Device, Tensor};
 use std::ops::Range;
 use std::sync::Arc;
@@ -86,11 +86,12 @@ impl Argument {
                 (Some(offsets), Some(nests), rows)
             }
         };
+        let picked = |tensor: &Tensor<2>| {
+            let rows = rows.iter().map(|row| *row as u32).collect();
+            row_sums(tensor.clone(), RowLists::one_each(rows))
+        };
         let value = match &self.value {
-            Value::Dense(tensor) => {
-                let rows = rows.iter().map(|row| *row as u32).collect();
-                Value::Dense(row_sums(tensor.clone(), RowLists::one_each(rows)))
-            }
+            Value::Dense(tensor) => Value::Dense(picked(tensor)),
             Value::Integer(ids) => Value::Integer(rows.iter().map(|row| ids[*row]).collect()),
             Value::Sparse(lists) => {
                 let (offsets, entries) = members(&lists.offsets, &rows);
@@ -104,7 +105,8 @@ impl Argument {
                 }))
             }
         };
-        Argument { value, sequences, nests, origin: None }
+        let origin = self.origin.as_ref().and_then(|origin| origin.with_tensor(picked));
+        Argument { value, sequences, nests, origin }
     }
 
     /// What a sample consists of as samples: the rows of sequences, the sequences of nested ones.
@@ -129,20 +131,28 @@ impl Argument {
     /// Rows of numbers, or sequences of them, one behind the other.
     pub(crate) fn join(parts: &[Argument], shape: &Shape, device: &Device) -> Argument {
         debug_assert_eq!(shape.value, Kind::Dense);
-        let tensors =
-            parts.iter().filter(|part| part.rows() > 0).filter_map(|part| part.dense().ok());
-        let tensors: Vec<Tensor<2>> = tensors.collect();
+        let parts: Vec<&Argument> = parts.iter().filter(|part| part.samples() > 0).collect();
+        let mut tensors = Vec::new();
+        let mut origins = Vec::new();
+        let mut offsets = vec![0];
+        for part in &parts {
+            if let (Value::Dense(tensor), true) = (&part.value, part.rows() > 0) {
+                tensors.push(tensor.clone());
+                origins.extend(part.origin.as_ref().and_then(Origin::tensor).cloned());
+            }
+            if let Some(sequences) = &part.sequences {
+                crate::batch::append_offsets(&mut offsets, sequences);
+            }
+        }
+        let has_origin = !tensors.is_empty() && origins.len() == tensors.len();
+        let origin = parts.last().and_then(|part| part.origin.as_ref()).filter(|_| has_origin);
+        let origin = origin.and_then(|origin| origin.with_tensor(|_| Tensor::cat(origins, 0)));
         let value = match tensors.is_empty() {
             true => tensor(Vec::new(), [0, shape.size], device),
             false => Tensor::cat(tensors, 0),
         };
-        let mut offsets = parts.first().and_then(|part| part.sequences.as_ref()).map(|_| vec![0]);
-        if let Some(offsets) = &mut offsets {
-            for part in parts.iter().filter_map(|part| part.sequences.as_ref()) {
-                crate::batch::append_offsets(offsets, part);
-            }
-        }
-        Argument { sequences: offsets.map(Arc::from), ..Argument::single(value) }
+        let sequences = (shape.level != Level::Single).then(|| Arc::from(offsets));
+        Argument { sequences, origin, ..Argument::single(value) }
     }
 }
 

@@ -5,6 +5,7 @@ use super::{Evaluator, attributes};
 use crate::argument::{Argument, numbers};
 use crate::shape::Shape;
 use crate::topology;
+use crate::vector::widely;
 use contract::{Error, Result};
 use serde::Deserialize;
 
@@ -64,12 +65,10 @@ impl Evaluator for ClassificationError {
             } else {
                 // Neither a label without a column nor a score that is no number is right.
                 let own = scores.get(labels[row]).copied().filter(|score| !score.is_nan());
-                let is_better = |place: usize, own: f32| {
-                    scores[place] > own || (scores[place] == own && place < labels[row])
-                };
                 own.is_some_and(|own| {
-                    (0..width).filter(|place| is_better(*place, own)).count()
-                        < self.attributes.top_k
+                    let better = count(scores, |score| score > own);
+                    let as_good_before = count(&scores[..labels[row]], |score| score == own);
+                    better + as_good_before < self.attributes.top_k
                 })
             };
             self.wrong += if is_right { 0.0 } else { weight };
@@ -85,4 +84,12 @@ impl Evaluator for ClassificationError {
     fn clear(&mut self) {
         (self.wrong, self.rows) = (0.0, 0.0);
     }
+}
+
+/// How many scores are such.
+fn count(scores: &[f32], is_such: impl Fn(f32) -> bool) -> usize {
+    widely(
+        #[inline(always)]
+        || scores.iter().map(|score| u32::from(is_such(*score))).sum::<u32>() as usize,
+    )
 }

@@ -67,8 +67,8 @@ impl Layer for LstmStep {
     fn forward(&self, run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument> {
         expect_same_rows(inputs)?;
         let gates = [self.activation, self.gate_activation, self.state_activation];
-        let peepholes = run.parameters.first().cloned();
-        let (output, state) = lstm_step(gates, inputs[0].dense()?, inputs[1].dense()?, peepholes);
+        let peepholes = run.parameters.first();
+        let (output, state) = lstm_step(gates, &inputs[0].dense()?, inputs[1].dense()?, peepholes);
         Ok(Argument::like(inputs[0], Tensor::cat(vec![output, state], 1)))
     }
 }
@@ -89,7 +89,7 @@ impl Layer for GruStep {
         if self.has_bias {
             x = x + run.parameter(1);
         }
-        let output = gru_step(gates, x, inputs[1].dense()?, &run.parameter(0));
+        let output = gru_step(gates, &x, inputs[1].dense()?, &run.parameter(0));
         Ok(Argument::like(inputs[0], output))
     }
 }

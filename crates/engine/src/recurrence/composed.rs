@@ -24,12 +24,13 @@ pub(super) fn run(cell: Cell, size: usize, steps: &Steps, inputs: &[Tensor<2>]) 
             Cell::Lstm { candidate, gate, state: shown } => {
                 let old = state.clone().narrow(0, 0, rows.len());
                 let sums = x + before.matmul(weight.clone());
-                let output;
-                (output, state) =
-                    lstm_step([candidate, gate, shown], sums, old, Some(part(&bias, 4, 3)));
+                let peepholes = part(&bias, 4, 3);
+                let gates = [candidate, gate, shown];
+                let (output, new) = lstm_step(gates, &sums, old, Some(&peepholes));
+                state = new;
                 output
             }
-            Cell::Gru { candidate, gate } => gru_step([candidate, gate], x, before, &weight),
+            Cell::Gru { candidate, gate } => gru_step([candidate, gate], &x, before, &weight),
             Cell::Simple(gate) => of(gate, x + before.matmul(weight.clone())),
         });
     }
@@ -41,20 +42,20 @@ pub(super) fn run(cell: Cell, size: usize, steps: &Steps, inputs: &[Tensor<2>]) 
 /// [`Cell::Lstm`].
 pub(crate) fn lstm_step(
     [candidate, gate, shown]: [Gate; 3],
-    sums: Tensor<2>,
+    sums: &Tensor<2>,
     state: Tensor<2>,
-    peepholes: Option<Tensor<2>>,
+    peepholes: Option<&Tensor<2>>,
 ) -> (Tensor<2>, Tensor<2>) {
     let size = state.dims()[1];
     let into = |place: usize, state: &Tensor<2>| {
-        let sum = columns(&sums, place * size, size);
-        match &peepholes {
+        let sum = columns(sums, place * size, size);
+        match peepholes {
             Some(peepholes) => sum + state.clone() * columns(peepholes, (place - 1) * size, size),
             None => sum,
         }
     };
     let (input, forget) = (of(gate, into(1, &state)), of(gate, into(2, &state)));
-    let new = of(candidate, columns(&sums, 0, size)) * input + state * forget;
+    let new = of(candidate, columns(sums, 0, size)) * input + state * forget;
     (of(gate, into(3, &new)) * of(shown, new.clone()), new)
 }
 
@@ -62,7 +63,7 @@ pub(crate) fn lstm_step(
 /// output before. Gates and weight are those of [`Cell::Gru`].
 pub(crate) fn gru_step(
     [candidate, gate]: [Gate; 2],
-    x: Tensor<2>,
+    x: &Tensor<2>,
     before: Tensor<2>,
     weight: &Tensor<2>,
 ) -> Tensor<2> {
@@ -70,9 +71,9 @@ pub(crate) fn gru_step(
     let flat = weight.clone().reshape([1, 3 * size * size]);
     let gates = columns(&flat, 0, 2 * size * size).reshape([size, 2 * size]);
     let own = columns(&flat, 2 * size * size, size * size).reshape([size, size]);
-    let both = of(gate, columns(&x, 0, 2 * size) + before.clone().matmul(gates));
+    let both = of(gate, columns(x, 0, 2 * size) + before.clone().matmul(gates));
     let reset = (columns(&both, size, size) * before.clone()).matmul(own);
-    let new = of(candidate, columns(&x, 2 * size, size) + reset);
+    let new = of(candidate, columns(x, 2 * size, size) + reset);
     before.clone() + columns(&both, 0, size) * (new - before)
 }
 

@@ -20,10 +20,14 @@ pub(crate) struct Net {
     shapes: HashMap<String, Shape>,
 }
 
-/// How networks of tests run: on the GPU if `ENGINE_TEST_GPU` is set.
+/// Whether networks of tests run on the GPU: if `ENGINE_TEST_GPU` is set.
+pub(crate) fn is_on_gpu() -> bool {
+    std::env::var_os("ENGINE_TEST_GPU").is_some()
+}
+
+/// How networks of tests run.
 pub(crate) fn config() -> NetworkConfig {
-    let use_gpu = std::env::var_os("ENGINE_TEST_GPU").is_some();
-    NetworkConfig { use_gpu, ..NetworkConfig::default() }
+    NetworkConfig { use_gpu: is_on_gpu(), ..NetworkConfig::default() }
 }
 
 impl Net {

@@ -1,5 +1,6 @@
 //! Mistakes in a topology: each is refused, naming the layer and what does not fit.
 
+use engine::shape::{Level, Shape};
 use engine::{Network, NetworkConfig};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -247,4 +248,77 @@ fn threads_out_of_range_are_refused() {
         let error = Network::new(topology, config).err().unwrap();
         assert_eq!(error.message(), "trainer_count must be 1 to 1024");
     }
+}
+
+/// A group over a sequence and a row, whose step `change` makes wrong.
+fn refuse_group(change: impl Fn(&mut Value)) -> String {
+    let mut attributes = json!({
+        "is_reversed": false,
+        "step": {
+            "links": [{"name": "x", "role": "part"}, {"name": "begin", "role": "boot"}],
+            "memories": [{"name": "before", "of": "h", "size": 2, "boot": "begin"}],
+            "layers": [{"name": "h", "kind": "addto", "inputs": ["x", "before"]}],
+            "outputs": ["h"],
+        },
+    });
+    change(&mut attributes);
+    let kind = "recurrent_group";
+    let layer = json!({"name": "group", "kind": kind, "attributes": attributes});
+    let layer: engine::topology::Layer = serde_json::from_value(layer).unwrap();
+    let sequence = Shape { level: Level::Sequence, ..Shape::dense(2) };
+    match engine::layer::plan(&layer, &[sequence, Shape::dense(2)]) {
+        Ok(plan) => format!("accepted: {plan:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn steps_that_do_not_fit_are_refused() {
+    let mut refusals = String::new();
+    let mut check = |mistake: &str, change: &dyn Fn(&mut Value)| {
+        writeln!(refusals, "{mistake}: {}", refuse_group(change)).unwrap();
+    };
+    check("an input that is not linked", &|group| group["step"]["links"] = json!([]));
+    check("nothing to go along", &|group| group["step"]["links"][0]["role"] = json!("whole"));
+    check("a row to go along", &|group| group["step"]["links"][1]["role"] = json!("part"));
+    check("an unknown role", &|group| group["step"]["links"][1]["role"] = json!("guest"));
+    check("a memory of nothing", &|group| group["step"]["memories"][0]["of"] = json!("?"));
+    check("a memory of another size", &|group| group["step"]["memories"][0]["size"] = json!(3));
+    check("a memory that begins with a layer of the step", &|group| {
+        group["step"]["memories"][0]["boot"] = json!("h");
+    });
+    check("a memory of sequences that begins with nothing", &|group| {
+        group["step"]["memories"] =
+            json!([{"name": "before", "of": "all", "size": 2, "is_sequence": true}]);
+        group["step"]["links"][1] = json!({"name": "begin", "role": "whole"});
+        group["step"]["layers"] = json!([
+            {"name": "all", "kind": "expand", "inputs": ["begin", "before"]},
+            {"name": "h", "kind": "addto", "inputs": ["x"]},
+        ]);
+    });
+    check("an id that cannot be", &|group| {
+        group["step"]["memories"] = json!([{"name": "before", "of": "h", "size": 2, "boot_id": 2}]);
+        group["step"]["layers"][0]["kind"] = json!("max_id");
+        group["step"]["layers"][0]["inputs"] = json!(["x"]);
+    });
+    check("a layer that comes later", &|group| {
+        let last = json!({"name": "last", "kind": "addto", "inputs": ["h"]});
+        group["step"]["layers"][0]["inputs"] = json!(["x", "last"]);
+        group["step"]["layers"].as_array_mut().unwrap().push(last);
+    });
+    check("a name that is used twice", &|group| {
+        let again = json!({"name": "before", "kind": "addto", "inputs": ["h"]});
+        group["step"]["layers"].as_array_mut().unwrap().push(again);
+    });
+    check("data in a step", &|group| {
+        let data = json!({
+            "name": "data", "kind": "data",
+            "attributes": {"value": "dense", "level": "single", "size": 2, "frame": null},
+        });
+        group["step"]["layers"].as_array_mut().unwrap().push(data);
+    });
+    check("no output", &|group| group["step"]["outputs"] = json!([]));
+    check("an output that is not there", &|group| group["step"]["outputs"] = json!(["?"]));
+    check("a word for a truth", &|group| group["is_reversed"] = json!("yes"));
+    insta::assert_snapshot!(refusals);
 }

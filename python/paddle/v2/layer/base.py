@@ -116,8 +116,27 @@ class Layer:
             self.slots[slot["name"]] = parameter.name
             check_shared(self.parameters.setdefault(parameter.name, parameter), parameter)
         self._description = {**asked, "parameters": list(self.slots.values())}
+        self._enter()
+
+    def _enter(self) -> None:
+        """Tells the step in which it was made, if it was."""
         if self.within is not None:
             self.within.add(self)
+
+    def _stand_for(self, name: str, shape: dict[str, Any]) -> None:
+        """Fills in a layer that is not computed: its shape is all that is known of it."""
+        self.name = name
+        self.place = mistake.place()
+        self.shape = shape
+        self.parents = ()
+        self.parameters = {}
+        self.slots = {}
+        self.evaluators = []
+        self.others = {}
+        self.serial = next(_serials)
+        self.within = scope.current()
+        self._description = {"kind": "seen", "activation": "linear"}
+        self._enter()
 
     @property
     def size(self) -> int:
@@ -218,21 +237,6 @@ def describe(
         "place": mistake.place(),
         **finish.describe(),
     }
-
-
-def describe_seen(layer: Layer, name: str, shape: dict[str, Any]) -> None:
-    """Fills a layer in that is not computed: its shape is all that is known of it."""
-    layer.name = name
-    layer.place = mistake.place()
-    layer.shape = shape
-    layer.parents = ()
-    layer.parameters = {}
-    layer.slots = {}
-    layer.evaluators = []
-    layer.others = {}
-    layer.serial = next(_serials)
-    layer.within = scope.current()
-    layer._description = {"kind": "seen", "activation": "linear"}
 
 
 def make(

@@ -65,8 +65,12 @@ def beam_search(
     word = generated[0]
     with scope.opened(name) as inside:
         network = Step(inside)
-        row = Seen("generated word", {"size": word.embedding_size, "value": "dense", "level": "single"})
-        seen = [row if each is word else _see(network, place, each) for place, each in enumerate(given)]
+        row = Seen(
+            "generated word", {"size": word.embedding_size, "value": "dense", "level": "single"}
+        )
+        seen = [
+            row if each is word else _see(network, place, each) for place, each in enumerate(given)
+        ]
         described = network.describe(run_step(step, seen))
     described["links"].append({"name": row.name, "role": "word"})
     beam_size = mistake.whole("beam_size", beam_size)

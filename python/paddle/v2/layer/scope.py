@@ -79,7 +79,7 @@ def check_visible(layer: "Layer", here: Scope | None) -> None:
             made=layer.place,
         )
     raise mistake.invalid(
-        f"layer {layer.name!r} belongs to the step of a group and is not seen outside of it; return "
-        "it from the step and use what the group returns",
+        f"layer {layer.name!r} belongs to the step of a group and is not seen outside of it; "
+        "return it from the step and use what the group returns",
         made=layer.place,
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from paddle.v2 import activation, attr, mistake, naming
 from paddle.v2.layer import scope
-from paddle.v2.layer.base import Layer, describe_seen, one, several
+from paddle.v2.layer.base import Layer, one, several
 
 
 class Seen(Layer):
@@ -20,7 +20,7 @@ class Seen(Layer):
     mistaken_as = "a layer"
 
     def __init__(self, name: str, shape: Mapping[str, Any]) -> None:
-        describe_seen(self, scope.qualify(name), {**shape, "is_data": False})
+        self._stand_for(scope.qualify(name), {**shape, "is_data": False})
 
 
 class Memory(Seen):
@@ -105,6 +105,8 @@ class Step:
     inside: scope.Scope
     links: list[dict[str, str]] = dataclasses.field(default_factory=list)
     inputs: list[Layer] = dataclasses.field(default_factory=list)
+    # Those that it needs, once it is described.
+    layers: list[Layer] = dataclasses.field(default_factory=list)
 
     def see(self, layer: Layer, role: str, level: str) -> Layer:
         """What the step sees of a layer outside of it."""
@@ -131,8 +133,8 @@ class Step:
                 self.links.append({"name": boot, "role": "boot"})
                 self.inputs.append(each.boot)
             described.append(each.describe_memory(of, boot))
-        self._layers = _needed([*outputs, *(of for _, of in memories)])
-        layers = [{**layer.describe(), "parameters": []} for layer in self._layers]
+        self.layers = _needed([*outputs, *(of for _, of in memories)])
+        layers = [{**layer.describe(), "parameters": []} for layer in self.layers]
         return {
             "layers": layers,
             "links": self.links,
@@ -143,7 +145,7 @@ class Step:
     def said(self) -> dict[str, attr.ParamAttr]:
         """What is known of the parameters of all layers of the step, by slots of the group."""
         said = {}
-        for layer in self._layers:
+        for layer in self.layers:
             for slot, name in layer.slots.items():
                 own = layer.parameters[name].attr
                 said[f"{layer.name}.{slot}"] = dataclasses.replace(own, name=name)

@@ -60,9 +60,7 @@ def dot_product_attention(
     everywhere = layer.expand(
         input=transformed_state, expand_as=encoded_sequence, name=f"{name}_expand"
     )
-    match = layer.dot_prod(
-        input1=everywhere, input2=encoded_sequence, name=f"{name}_dot-product"
-    )
+    match = layer.dot_prod(input1=everywhere, input2=encoded_sequence, name=f"{name}_dot-product")
     return _weighted(attended_sequence, match, softmax_param_attr, (name, ""))
 
 

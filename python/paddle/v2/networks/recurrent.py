@@ -4,6 +4,8 @@
 look at the cells' state.
 """
 
+from typing import Any
+
 from paddle.v2 import layer, mistake, naming
 from paddle.v2.layer.base import Layer, one
 
@@ -74,28 +76,7 @@ def lstmemory_group(
     lstm_layer_attr: object = None,
 ) -> Layer:
     """A recurrent group of `lstmemory_unit` over a sequence."""
-    name = naming.choose(name, "lstm_group")
-
-    def step(row: Layer) -> Layer:
-        return lstmemory_unit(
-            input=row,
-            out_memory=out_memory,
-            name=name,
-            size=size,
-            param_attr=param_attr,
-            act=act,
-            gate_act=gate_act,
-            state_act=state_act,
-            input_proj_bias_attr=input_proj_bias_attr,
-            input_proj_layer_attr=input_proj_layer_attr,
-            lstm_bias_attr=lstm_bias_attr,
-            lstm_layer_attr=lstm_layer_attr,
-        )
-
-    group: Layer = layer.recurrent_group(
-        step=step, input=input, reverse=reverse, name=f"{name}_recurrent_group"
-    )
-    return group
+    return _group(lstmemory_unit, "lstm_group", locals())
 
 
 @mistake.checked_arguments
@@ -148,24 +129,18 @@ def gru_group(
     naive: bool = False,
 ) -> Layer:
     """A recurrent group of `gru_unit` over a sequence."""
-    name = naming.choose(name, "gru_group")
+    return _group(gru_unit, "gru_group", locals())
 
-    def step(row: Layer) -> Layer:
-        return gru_unit(
-            input=row,
-            memory_boot=memory_boot,
-            size=size,
-            name=name,
-            gru_bias_attr=gru_bias_attr,
-            gru_param_attr=gru_param_attr,
-            act=act,
-            gate_act=gate_act,
-            gru_layer_attr=gru_layer_attr,
-            naive=naive,
-        )
 
+def _group(unit: Any, prefix: str, given: dict[str, Any]) -> Layer:
+    """A recurrent group whose step is a unit; `given` are the group's arguments."""
+    name = naming.choose(given["name"], prefix)
+    own = {key: each for key, each in given.items() if key not in ("input", "name", "reverse")}
     group: Layer = layer.recurrent_group(
-        step=step, input=input, reverse=reverse, name=f"{name}_recurrent_group"
+        step=lambda row: unit(input=row, name=name, **own),
+        input=given["input"],
+        reverse=given["reverse"],
+        name=f"{name}_recurrent_group",
     )
     return group
 

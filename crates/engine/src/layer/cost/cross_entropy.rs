@@ -4,7 +4,7 @@ use super::super::{Layer, Plan, Run, attributes, expect_dense, expect_inputs};
 use super::{Coefficient, expect_known, expect_weight, plan_rows, weighted};
 use crate::argument::{Argument, Origin};
 use crate::shape::{Shape, Value};
-use crate::topology;
+use crate::{elementwise, fused, topology};
 use burn::tensor::{Int, Tensor, TensorData, activation};
 use contract::{Error, Result};
 
@@ -53,6 +53,10 @@ pub(in crate::layer) fn expect_labels(inputs: &[Shape]) -> Result<()> {
 /// The logarithm of the label's probability in each row, from logits where they are known.
 fn label_logarithm(inputs: &[&Argument]) -> Result<Tensor<2>> {
     match &inputs[0].origin {
+        Some(Origin::Softmax(logits)) if fused::is_supported(&logits.device()) => {
+            let columns = known_labels(inputs)?.iter().map(|id| *id as usize).collect();
+            Ok(elementwise::picked_log_softmax(logits.clone(), columns))
+        }
         Some(Origin::Softmax(logits)) => {
             Ok(activation::log_softmax(logits.clone(), 1).gather(1, labels(inputs)?))
         }
@@ -65,11 +69,16 @@ pub(super) fn picked_logarithm(inputs: &[&Argument]) -> Result<Tensor<2>> {
     Ok(inputs[0].dense()?.gather(1, labels(inputs)?).log())
 }
 
-fn labels(inputs: &[&Argument]) -> Result<Tensor<2, Int>> {
+/// The ids of the labels, one a row.
+fn known_labels<'a>(inputs: &[&'a Argument]) -> Result<&'a [u64]> {
     let ids = inputs[1].ids()?;
     super::expect_same_rows(&inputs[..2])?;
     expect_known(ids)?;
-    let ids: Vec<i32> = ids.iter().map(|id| *id as i32).collect();
+    Ok(ids)
+}
+
+fn labels(inputs: &[&Argument]) -> Result<Tensor<2, Int>> {
+    let ids: Vec<i32> = known_labels(inputs)?.iter().map(|id| *id as i32).collect();
     let rows = ids.len();
     let device = inputs[0].dense()?.device();
     Ok(Tensor::from_data(TensorData::new(ids, [rows, 1]), &device))

@@ -5,7 +5,9 @@
 //! win any more, because a sentence only becomes less probable as it grows.
 
 use super::super::{Initial, Layer, Plan, Run, Slot, attributes};
+use super::stage::Stage;
 use super::step::{Checked, Role, Step};
+use super::turn::Turn;
 use super::{checked, joined};
 use crate::argument::{Argument, Origin, numbers, tensor};
 use crate::batch::NO_ID;
@@ -166,8 +168,9 @@ impl BeamSearch {
         let mut ended: Vec<Vec<Sentence>> = vec![Vec::new(); samples];
         let begin = |sample| Sentence { sample, words: Vec::new(), score: 0.0 };
         let mut open: Vec<Sentence> = (0..samples).map(begin).collect();
-        let all: Vec<usize> = (0..samples).collect();
-        let mut memories = self.step.boot(checked, run, inputs, &all)?;
+        let links: Vec<Option<Argument>> =
+            inputs.iter().map(|input| Some((*input).clone())).chain([None]).collect();
+        let mut memories = self.step.boot(checked, run, &links, samples)?;
         let mut seen: (Vec<usize>, Vec<Argument>) = (Vec::new(), Vec::new());
         for step in 0..self.max_length {
             if open.is_empty() {
@@ -178,11 +181,13 @@ impl BeamSearch {
                 seen.1 = inputs.iter().map(|input| input.select(&owners)).collect();
                 seen.0 = owners;
             }
-            let mut values = seen.1.clone();
-            values.push(self.last_words(run, &open));
-            values.append(&mut memories);
-            let values = self.step.run(checked, run, step, values)?;
-            let probabilities = numbers(values[checked.outputs[0]].dense()?);
+            let given = seen.1.iter().cloned().chain([self.last_words(run, &open)]);
+            let mut values: Vec<Option<Argument>> = given.chain(memories).map(Some).collect();
+            values.resize(checked.places.len(), None);
+            self.step.run(checked, run, Turn { stages: &Stage::ALL, step }, &mut values)?;
+            let probabilities = values[checked.outputs[0]].as_ref().map(Argument::dense);
+            let probabilities = probabilities.ok_or_else(|| Error::invalid("has no output"))??;
+            let probabilities = numbers(probabilities);
             let kept = self.continue_all(&open, &probabilities, &mut ended);
             let parents: Vec<usize> = kept.iter().map(|candidate| candidate.of).collect();
             open = kept.iter().map(|candidate| candidate.grown(&open)).collect();

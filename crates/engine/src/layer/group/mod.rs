@@ -2,20 +2,24 @@
 //! is complete (`beam_search`).
 
 mod beam_search;
+mod stage;
 mod step;
+mod turn;
 
 pub(super) use beam_search::build as build_beam_search;
 
 use super::{Layer, Plan, Run, attributes};
-use crate::argument::{Argument, Origin};
+use crate::argument::Argument;
 use crate::recurrence::Steps;
 use crate::shape::{self, Level, Shape};
 use crate::topology;
 use burn::tensor::Tensor;
 use contract::{Error, Result};
 use serde::Deserialize;
+use stage::Stage;
 use std::sync::{Arc, OnceLock};
 use step::{Checked, Role, Step};
+use turn::Turn;
 
 /// Runs a step for every row of its sequences, or for every sequence of nested ones. All samples
 /// go through a step at once, those that are long enough.
@@ -54,32 +58,20 @@ impl Layer for Group {
         let checked = checked(&self.checked, || self.step.check(run.shapes, Vec::new()))?;
         let offsets = self.way(inputs)?;
         let steps = Steps::new(&offsets, self.is_reversed);
-        let parts = |role: Role, input: &Argument| match role {
-            Role::Part => input.unnested().0.select(steps.places()).split(steps.offsets()),
-            Role::Whole => vec![input.select(steps.sequences())],
-            Role::Boot | Role::Word => vec![input.clone()],
-        };
-        let links = self.step.links.iter().zip(inputs);
-        let links: Vec<Vec<Argument>> =
-            links.map(|(link, input)| parts(link.role, input)).collect();
-        let mut memories = self.step.boot(checked, run, inputs, steps.sequences())?;
-        let mut outputs = Vec::new();
-        for step in 0..steps.len() {
-            let samples = steps.range(step).len();
-            let seen = self.step.links.iter().zip(&links).map(|(link, parts)| match link.role {
-                Role::Part => parts[step].clone(),
-                Role::Whole => parts[0].first(samples),
-                Role::Boot | Role::Word => parts[0].clone(),
+        // Values of all steps together: rows in the order of the steps, samples the longest first.
+        let mut all: Vec<Option<Argument>> = vec![None; checked.places.len()];
+        for ((link, input), value) in self.step.links.iter().zip(inputs).zip(&mut all) {
+            *value = Some(match link.role {
+                Role::Part => input.unnested().0.select(steps.places()),
+                Role::Whole | Role::Boot | Role::Word => input.select(steps.sequences()),
             });
-            let kept = memories.iter().map(|memory| memory.first(samples));
-            let values = self.step.run(checked, run, step, seen.chain(kept).collect())?;
-            outputs.push(side_by_side(checked, &values)?);
-            memories = checked.remember(&values);
         }
-        let (shape, order) = (joined(checked)?, steps.packed());
-        let arrange = |parts: &[Argument]| Argument::join(parts, &shape, run.device).select(&order);
-        let origin = origin(&outputs, arrange);
-        Ok(Argument { origin, ..arrange(&outputs).nested(offsets) })
+        let early = Turn { stages: &[Stage::Before, Stage::Once], step: 0 };
+        self.step.run(checked, run, early, &mut all)?;
+        self.run_steps(checked, run, &steps, &mut all)?;
+        let late = Turn { stages: &[Stage::After], step: 0 };
+        self.step.run(checked, run, late, &mut all)?;
+        Ok(side_by_side(checked, &all)?.select(&steps.packed()).nested(offsets))
     }
 
     fn can_be_finished(&self) -> bool {
@@ -88,6 +80,54 @@ impl Layer for Group {
 }
 
 impl Group {
+    /// Runs the layers of every step, and joins what is wanted of them later.
+    fn run_steps(
+        &self,
+        checked: &Checked,
+        run: &Run<'_>,
+        steps: &Steps,
+        all: &mut [Option<Argument>],
+    ) -> Result<()> {
+        let is_at = |stage: Stage| move |place: &usize| checked.places[*place].stage == stage;
+        let mut taken = checked.taken_at(Stage::During);
+        taken.extend(checked.remembered());
+        taken.extend(&checked.outputs);
+        let parts = unique(taken.iter().copied().filter(is_at(Stage::Before)));
+        let parts = parts
+            .into_iter()
+            .filter_map(|place| Some((place, all[place].as_ref()?.split(steps.offsets()))));
+        let parts: Vec<(usize, Vec<Argument>)> = parts.collect();
+        let wholes = unique(taken.into_iter().filter(is_at(Stage::Once)));
+        let wanted = checked.outputs.iter().copied().chain(checked.taken_at(Stage::After));
+        // What every step sees is given by every step.
+        let is_of_step = |place: &usize| is_at(Stage::During)(place) || is_at(Stage::Once)(place);
+        let wanted = unique(wanted.filter(is_of_step));
+        let mut kept: Vec<Vec<Argument>> = vec![Vec::new(); wanted.len()];
+        let mut memories = self.step.boot(checked, run, all, steps.sequences().len())?;
+        for step in 0..steps.len() {
+            let samples = steps.range(step).len();
+            let mut values: Vec<Option<Argument>> = vec![None; all.len()];
+            for (place, parts) in &parts {
+                values[*place] = Some(parts[step].clone());
+            }
+            for &place in &wholes {
+                values[place] = all[place].as_ref().map(|whole| whole.first(samples));
+            }
+            for (number, memory) in memories.iter().enumerate() {
+                values[self.step.links.len() + number] = Some(memory.first(samples));
+            }
+            self.step.run(checked, run, Turn { stages: &[Stage::During], step }, &mut values)?;
+            memories = checked.remember(&values);
+            for (place, kept) in wanted.iter().zip(&mut kept) {
+                kept.extend(values[*place].take());
+            }
+        }
+        for (place, kept) in wanted.into_iter().zip(kept) {
+            all[place] = Some(Argument::join(&kept, &checked.places[place].shape, run.device));
+        }
+        Ok(())
+    }
+
     /// Where each sample begins in what the group goes along.
     fn way(&self, inputs: &[&Argument]) -> Result<Arc<[usize]>> {
         let mut way: Option<&Arc<[usize]>> = None;
@@ -108,19 +148,12 @@ impl Group {
     }
 }
 
-/// What softmax or sigmoid was applied to in every step, arranged as the outputs are: costs are
-/// computed from it.
-fn origin(outputs: &[Argument], arrange: impl Fn(&[Argument]) -> Argument) -> Option<Origin> {
-    let before = |output: &Argument| match &output.origin {
-        Some(Origin::Softmax(x) | Origin::Sigmoid(x)) => Some(Argument::like(output, x.clone())),
-        Some(Origin::Ids(_)) | None => None,
-    };
-    let all = outputs.iter().map(before).collect::<Option<Vec<_>>>()?;
-    let x = arrange(&all).dense().ok()?;
-    match outputs.first()?.origin {
-        Some(Origin::Softmax(_)) => Some(Origin::Softmax(x)),
-        _ => Some(Origin::Sigmoid(x)),
-    }
+/// Each place once.
+fn unique(places: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut places: Vec<usize> = places.collect();
+    places.sort_unstable();
+    places.dedup();
+    places
 }
 
 /// What a network was found to be, found when it is first asked for.
@@ -136,7 +169,8 @@ fn checked(cell: &OnceLock<Checked>, check: impl FnOnce() -> Result<Checked>) ->
 
 /// The outputs of a step, side by side.
 fn joined(checked: &Checked) -> Result<Shape> {
-    let shapes: Vec<Shape> = checked.outputs.iter().map(|place| checked.shapes[*place]).collect();
+    let shapes: Vec<Shape> =
+        checked.outputs.iter().map(|place| checked.places[*place].shape).collect();
     let Some(first) = shapes.first() else {
         return Err(Error::invalid("a step must give at least one layer"));
     };
@@ -151,8 +185,9 @@ fn joined(checked: &Checked) -> Result<Shape> {
     Ok(Shape { level: first.level, ..Shape::dense(shapes.iter().map(|shape| shape.size).sum()) })
 }
 
-fn side_by_side(checked: &Checked, values: &[Argument]) -> Result<Argument> {
-    let outputs: Vec<&Argument> = checked.outputs.iter().map(|place| &values[*place]).collect();
+fn side_by_side(checked: &Checked, values: &[Option<Argument>]) -> Result<Argument> {
+    let outputs = checked.outputs.iter().filter_map(|place| values[*place].as_ref());
+    let outputs: Vec<&Argument> = outputs.collect();
     if let [one] = outputs[..] {
         return Ok(one.clone());
     }

@@ -5,24 +5,22 @@
 //! the step before. Values of a step have places: first the links, then the memories, then the
 //! layers.
 
+use super::stage::{Place, Stage, earliest, put_off};
 use crate::activation::Activation;
-use crate::argument::{Argument, Value};
-use crate::layer::{self, Layer, Node, Plan, Run, Slot};
+use crate::layer::{self, Layer, Plan, Slot};
 use crate::shape::{self, Level, Shape};
 use crate::topology;
-use burn::tensor::Tensor;
 use contract::{Error, Kind, Result};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// The network of a step, as described.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Step {
     /// Each after those that it takes.
-    layers: Vec<topology::Layer>,
+    pub(super) layers: Vec<topology::Layer>,
     /// One for each input of the group.
     pub(super) links: Vec<Link>,
     pub(super) memories: Vec<Memory>,
@@ -60,39 +58,45 @@ pub(super) struct Memory {
     name: String,
     /// The layer that it remembers.
     of: String,
-    size: usize,
+    pub(super) size: usize,
     /// Whether that gives sequences.
     #[serde(default)]
     is_sequence: bool,
     /// The link that it begins with; zeros without.
     boot: Option<String>,
     /// The id that it begins with, if it remembers ids.
-    boot_id: Option<u64>,
+    pub(super) boot_id: Option<u64>,
     /// Whether what it begins with is learnt, or added to.
     #[serde(default)]
     has_bias: bool,
     /// What is applied to what it begins with.
     #[serde(default)]
-    activation: Activation,
+    pub(super) activation: Activation,
 }
 
 /// The network of a step, checked.
 pub(super) struct Checked {
-    /// By place.
-    pub(super) shapes: Vec<Shape>,
+    pub(super) places: Vec<Place>,
     /// By number of the layer.
-    built: Vec<Box<dyn Layer>>,
-    inputs: Vec<Vec<usize>>,
+    pub(super) built: Vec<Box<dyn Layer>>,
+    pub(super) inputs: Vec<Vec<usize>>,
     /// Which of the group's parameters are the layer's.
-    slots: Vec<Range<usize>>,
-    /// By number of the memory: the place that it remembers, the input that it begins with, and
-    /// its bias among the group's parameters.
-    remembered: Vec<usize>,
-    boots: Vec<Option<usize>>,
-    biases: Vec<Option<usize>>,
+    pub(super) slots: Vec<Range<usize>>,
+    /// By number of the memory.
+    pub(super) memories: Vec<Remembered>,
     /// Places.
     pub(super) outputs: Vec<usize>,
     pub(super) parameters: Vec<Slot>,
+}
+
+/// A memory, checked.
+pub(super) struct Remembered {
+    /// The place that it remembers.
+    pub(super) of: usize,
+    /// The link that it begins with.
+    pub(super) boot: Option<usize>,
+    /// Its bias among the group's parameters.
+    pub(super) bias: Option<usize>,
 }
 
 impl Step {
@@ -103,22 +107,30 @@ impl Step {
                 .with("expected", self.links.len())
                 .with("got", inputs.len()));
         }
+        if self.layers.len() > topology::LAYERS_MAX {
+            return Err(Error::new(Kind::LimitExceeded, "the step has too many layers")
+                .with("layers", self.layers.len())
+                .with("limit", topology::LAYERS_MAX));
+        }
         let mut checked = Checked {
-            shapes: Vec::new(),
+            places: Vec::new(),
             built: Vec::new(),
             inputs: Vec::new(),
             slots: Vec::new(),
-            remembered: Vec::new(),
-            boots: Vec::new(),
-            biases: Vec::new(),
+            memories: Vec::new(),
             outputs: Vec::new(),
             parameters: own,
         };
-        let links = self.links.iter().zip(inputs);
-        checked.shapes = links.map(|(link, input)| link.shape(input)).collect::<Result<_>>()?;
-        checked.shapes.extend(self.memories.iter().map(Memory::shape));
+        for (link, input) in self.links.iter().zip(inputs) {
+            checked.places.push(Place { shape: link.shape(input)?, stage: link.role.stage() });
+        }
+        let memories = self.memories.iter().map(Memory::shape);
+        checked.places.extend(memories.map(|shape| Place { shape, stage: Stage::During }));
+        let given = checked.places.len();
         self.check_layers(&mut checked)?;
         self.check_memories(inputs, &mut checked)?;
+        let remembered = checked.remembered();
+        put_off(&mut checked.places, &checked.inputs, given, &remembered);
         Ok(checked)
     }
 
@@ -135,9 +147,17 @@ impl Step {
         for layer in &self.layers {
             let inputs: Vec<usize> =
                 layer.inputs.iter().map(|name| find(&places, name)).collect::<Result<_>>()?;
-            let shapes: Vec<Shape> = inputs.iter().map(|place| checked.shapes[*place]).collect();
+            let taken: Vec<&Place> = inputs.iter().map(|place| &checked.places[*place]).collect();
+            let shapes: Vec<Shape> = taken.iter().map(|place| place.shape).collect();
             let Plan { shape, parameters } = layer::plan(layer, &shapes)?;
             let built = layer::build(layer)?;
+            if shape.is_data {
+                return Err(Error::invalid(
+                    "a data layer cannot be part of a step; make it outside, and give it to the \
+                     group",
+                )
+                .with("step layer", &layer.name));
+            }
             let is_measuring = parameters.iter().any(|slot| slot.is_measured);
             if is_measuring || !built.is_sample_by_sample() {
                 return Err(Error::invalid(
@@ -146,17 +166,22 @@ impl Step {
                 )
                 .with("step layer", &layer.name));
             }
+            let stage = match earliest(&taken, &shape) {
+                // Every step drops other numbers out.
+                Stage::Once if layer.drop_rate > 0.0 => Stage::During,
+                stage => stage,
+            };
             let begin = checked.parameters.len();
             let own = |slot: Slot| Slot { name: format!("{}.{}", layer.name, slot.name), ..slot };
             checked.parameters.extend(parameters.into_iter().map(own));
             checked.slots.push(begin..checked.parameters.len());
             checked.inputs.push(inputs);
             checked.built.push(built);
-            if places.insert(&layer.name, checked.shapes.len()).is_some() {
+            if places.insert(&layer.name, checked.places.len()).is_some() {
                 return Err(Error::invalid("two layers of a step have the same name; rename one")
                     .with("step layer", &layer.name));
             }
-            checked.shapes.push(shape);
+            checked.places.push(Place { shape, stage });
         }
         for output in &self.outputs {
             checked.outputs.push(find(&places, output)?);
@@ -167,105 +192,60 @@ impl Step {
     fn check_memories(&self, inputs: &[Shape], checked: &mut Checked) -> Result<()> {
         let places = self.places(self.layers.len());
         for (memory, place) in self.memories.iter().zip(self.links.len()..) {
-            let found = find(&places, &memory.of)?;
-            let (of, own) = (checked.shapes[found], checked.shapes[place]);
-            if (of.size, of.value, of.level) != (own.size, own.value, own.level) {
+            let of = find(&places, &memory.of)?;
+            let (remembered, own) = (checked.places[of].shape, checked.places[place].shape);
+            if !is_alike(&remembered, &own) {
                 return Err(Error::invalid(format!(
-                    "the memory is {own} but layer {:?}, which it remembers, is {of}",
+                    "the memory is {own} but layer {:?}, which it remembers, is {remembered}; \
+                     give both the same size",
                     memory.of
                 )));
             }
-            let boot = match &memory.boot {
-                None => None,
-                Some(name) => Some(find(&places, name)?),
-            };
-            if let Some(boot) = boot.map(|boot| inputs[boot])
-                && (boot.size, boot.value, boot.level) != (own.size, own.value, own.level)
+            let link = |name: &String| self.links.iter().position(|link| link.name == *name);
+            let boot = memory.boot.as_ref().and_then(link);
+            if let Some(begin) =
+                boot.map(|boot| inputs[boot]).filter(|begin| !is_alike(begin, &own))
             {
                 return Err(Error::invalid(format!(
-                    "the memory of layer {:?} is {own} but begins with boot_layer, which is {boot}",
+                    "the memory of layer {:?} is {own} but begins with boot_layer, which is {begin}",
                     memory.of
                 )));
             }
-            if memory.is_sequence && boot.is_none() {
-                return Err(Error::invalid("a memory of sequences needs a boot_layer")
-                    .with("memory of", &memory.of));
-            }
+            memory.check(boot)?;
             let bias = memory.has_bias.then_some(checked.parameters.len());
             if memory.has_bias {
                 let slot = Slot::bias(memory.size);
                 let name = format!("{}.{}", memory.name, slot.name);
                 checked.parameters.push(Slot { name, ..slot });
             }
-            checked.remembered.push(found);
-            checked.boots.push(boot);
-            checked.biases.push(bias);
+            checked.memories.push(Remembered { of, boot, bias });
         }
         Ok(())
-    }
-
-    /// What memories are in the first step of `samples` samples, in the order of `order`.
-    pub(super) fn boot(
-        &self,
-        checked: &Checked,
-        run: &Run<'_>,
-        inputs: &[&Argument],
-        order: &[usize],
-    ) -> Result<Vec<Argument>> {
-        let each = self.memories.iter().enumerate();
-        each.map(|(number, memory)| {
-            if let Some(id) = memory.boot_id {
-                let ids = Value::Integer(Arc::from(vec![id; order.len()]));
-                return Ok(Argument::single(Tensor::zeros([1, 1], run.device)).with_value(ids));
-            }
-            let mut begin = match checked.boots[number] {
-                Some(boot) => inputs[boot].select(order),
-                None => Argument::single(Tensor::zeros([order.len(), memory.size], run.device)),
-            };
-            if let Some(bias) = checked.biases[number] {
-                let biased = begin.dense()? + run.parameter(bias);
-                begin.set_dense(biased);
-            }
-            memory.activation.apply(begin)
-        })
-        .collect()
-    }
-
-    /// Runs one step: `values` are those of links and memories. Gives the values of all places.
-    pub(super) fn run(
-        &self,
-        checked: &Checked,
-        run: &Run<'_>,
-        step: usize,
-        mut values: Vec<Argument>,
-    ) -> Result<Vec<Argument>> {
-        for (number, layer) in self.layers.iter().enumerate() {
-            let inputs = &checked.inputs[number];
-            let taken: Vec<&Argument> = inputs.iter().map(|place| &values[*place]).collect();
-            let shapes: Vec<Shape> = inputs.iter().map(|place| checked.shapes[*place]).collect();
-            let inside = Run {
-                parameters: &run.parameters[checked.slots[number].clone()],
-                lookups: &[],
-                chance: run.chance.within(number, step),
-                shapes: &shapes,
-                is_training: run.is_training,
-                device: run.device,
-                measured: std::cell::RefCell::default(),
-            };
-            let shape = &checked.shapes[self.links.len() + self.memories.len() + number];
-            let node = Node { layer, built: checked.built[number].as_ref(), shape };
-            let value =
-                node.run(&inside, &taken).map_err(|error| error.with("step layer", &layer.name))?;
-            values.push(value);
-        }
-        Ok(values)
     }
 }
 
 impl Checked {
-    /// What the memories of the next step are.
-    pub(super) fn remember(&self, values: &[Argument]) -> Vec<Argument> {
-        self.remembered.iter().map(|place| values[*place].clone()).collect()
+    /// The places that layers of a stage take.
+    pub(super) fn taken_at(&self, stage: Stage) -> Vec<usize> {
+        let layers = &self.places[self.places.len() - self.inputs.len()..];
+        let taken = layers.iter().zip(&self.inputs).filter(|(place, _)| place.stage == stage);
+        taken.flat_map(|(_, inputs)| inputs.iter().copied()).collect()
+    }
+
+    /// The places that memories remember.
+    pub(super) fn remembered(&self) -> Vec<usize> {
+        self.memories.iter().map(|memory| memory.of).collect()
+    }
+}
+
+impl Role {
+    /// When it is there.
+    fn stage(self) -> Stage {
+        match self {
+            Role::Part => Stage::Before,
+            Role::Whole | Role::Boot => Stage::Once,
+            Role::Word => Stage::During,
+        }
     }
 }
 
@@ -285,6 +265,24 @@ impl Link {
 }
 
 impl Memory {
+    /// Checks what it begins with.
+    fn check(&self, boot: Option<usize>) -> Result<()> {
+        let wrong = |what: &'static str| Err(Error::invalid(what).with("memory of", &self.of));
+        if self.boot.is_some() && boot.is_none() {
+            return wrong("the memory begins with a layer that is no input of the group");
+        }
+        if self.is_sequence && boot.is_none() {
+            return wrong("a memory of sequences needs a boot_layer");
+        }
+        if self.boot_id.is_some_and(|id| id >= self.size as u64) {
+            return wrong("boot_with_const_id is not below the size of the memory");
+        }
+        if self.boot_id.is_some() && (boot.is_some() || self.has_bias) {
+            return wrong("boot_with_const_id goes with neither boot_layer nor boot_bias");
+        }
+        Ok(())
+    }
+
     fn shape(&self) -> Shape {
         let level = if self.is_sequence { Level::Sequence } else { Level::Single };
         let value = match self.boot_id {
@@ -293,6 +291,11 @@ impl Memory {
         };
         Shape { level, value, ..Shape::dense(self.size) }
     }
+}
+
+/// Whether one can stand for the other.
+fn is_alike(a: &Shape, b: &Shape) -> bool {
+    (a.size, a.value, a.level) == (b.size, b.value, b.level)
 }
 
 fn find(places: &HashMap<&str, usize>, name: &str) -> Result<usize> {

@@ -102,6 +102,30 @@ fn rich() -> Case {
     case.with_batches(SEQUENCES)
 }
 
+/// A step that gives what it sees, and what it makes of that alone.
+fn seen() -> Case {
+    let case = Case::new("recurrent_group", "of what every step sees", |net, level| {
+        let inputs = [net.input("a", level, 2), net.input("static", Level::Single, 2)];
+        net.add(group(
+            &inputs,
+            false,
+            &json!({
+                "links": [link("x", "part"), link("static", "whole")],
+                "memories": [
+                    {"name": "x before", "of": "x", "size": 2},
+                    {"name": "static before", "of": "static", "size": 2},
+                ],
+                "layers": [
+                    fc("once", &["static"], 2),
+                    fc("all", &["once", "x before", "static before"], 2),
+                ],
+                "outputs": ["static", "x", "once", "all", "x before"],
+            }),
+        ))
+    });
+    case.with_batches(SEQUENCES)
+}
+
 /// Every step looks at all rows of another sequence, weighted by how well they match.
 fn attention() -> Case {
     let case = Case::new("recurrent_group", "with attention", |net, level| {
@@ -210,6 +234,7 @@ pub(super) fn cases() -> Vec<Case> {
         plain(true),
         with_cost(),
         rich(),
+        seen(),
         attention(),
         over_sequences(),
         nested(),

@@ -1,0 +1,249 @@
+//! Activations, and the logarithm that classification costs pick, written by hand for the CPU:
+//! Burn calls a function of the C library for each number there, which takes several times as long
+//! as the vector instructions that loops over `vector`'s functions become.
+//!
+//! Backward computes the values once more instead of keeping them: that is cheaper than memory.
+
+use crate::fused::{self, Fused};
+use crate::vector::{exp, sigmoid, tanh, widely};
+use burn::tensor::Tensor;
+use std::sync::Arc;
+
+/// A function that is applied to each number, or to each row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Function {
+    Tanh,
+    Sigmoid,
+    /// Of each row.
+    Softmax,
+}
+
+/// The function of a matrix on the CPU.
+pub(crate) fn apply(function: Function, x: Tensor<2>) -> Tensor<2> {
+    let width = x.dims()[1];
+    fused::apply(Arc::new(Applied { function, width }), vec![x])
+}
+
+/// For each row the logarithm of what softmax makes of the number in its column of `columns`.
+pub(crate) fn picked_log_softmax(x: Tensor<2>, columns: Vec<usize>) -> Tensor<2> {
+    let width = x.dims()[1];
+    fused::apply(Arc::new(PickedLogarithm { columns, width }), vec![x])
+}
+
+#[derive(Debug)]
+struct Applied {
+    function: Function,
+    width: usize,
+}
+
+impl Applied {
+    fn run(&self, x: &[f32]) -> Vec<f32> {
+        let mut y = x.to_vec();
+        widely(
+            #[inline(always)]
+            || match self.function {
+                Function::Tanh => y.iter_mut().for_each(|number| *number = tanh(*number)),
+                Function::Sigmoid => y.iter_mut().for_each(|number| *number = sigmoid(*number)),
+                Function::Softmax => y.chunks_exact_mut(self.width).for_each(|row| {
+                    let share = 1.0 / exponentials(row).1;
+                    row.iter_mut().for_each(|number| *number *= share);
+                }),
+            },
+        );
+        y
+    }
+}
+
+impl Fused for Applied {
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn forward(&self, inputs: &[&[f32]]) -> Vec<f32> {
+        self.run(inputs[0])
+    }
+
+    fn backward(&self, inputs: &[&[f32]], gradient: &[f32], _wanted: &[bool]) -> Vec<Vec<f32>> {
+        let mut found = self.run(inputs[0]);
+        widely(
+            #[inline(always)]
+            || match self.function {
+                Function::Tanh => {
+                    let pairs = found.iter_mut().zip(gradient);
+                    pairs.for_each(|(y, gradient)| *y = (1.0 - *y * *y) * gradient);
+                }
+                Function::Sigmoid => {
+                    let pairs = found.iter_mut().zip(gradient);
+                    pairs.for_each(|(y, gradient)| *y = *y * (1.0 - *y) * gradient);
+                }
+                Function::Softmax => {
+                    let rows = found.chunks_exact_mut(self.width);
+                    for (y, gradient) in rows.zip(gradient.chunks_exact(self.width)) {
+                        let product = dot(y, gradient);
+                        let pairs = y.iter_mut().zip(gradient);
+                        pairs.for_each(|(y, gradient)| *y *= gradient - product);
+                    }
+                }
+            },
+        );
+        vec![found]
+    }
+}
+
+#[derive(Debug)]
+struct PickedLogarithm {
+    /// By row.
+    columns: Vec<usize>,
+    width: usize,
+}
+
+impl Fused for PickedLogarithm {
+    fn width(&self) -> usize {
+        1
+    }
+
+    fn forward(&self, inputs: &[&[f32]]) -> Vec<f32> {
+        let mut scratch = vec![0.0; self.width];
+        let rows = inputs[0].chunks_exact(self.width).zip(&self.columns);
+        rows.map(|(row, column)| {
+            scratch.copy_from_slice(row);
+            let (highest, sum) = widely(
+                #[inline(always)]
+                || exponentials(&mut scratch),
+            );
+            row[*column] - highest - sum.ln()
+        })
+        .collect()
+    }
+
+    fn backward(&self, inputs: &[&[f32]], gradient: &[f32], _wanted: &[bool]) -> Vec<Vec<f32>> {
+        let mut found = inputs[0].to_vec();
+        let rows = found.chunks_exact_mut(self.width).zip(&self.columns).zip(gradient);
+        for ((row, column), gradient) in rows {
+            widely(
+                #[inline(always)]
+                || {
+                    let share = -gradient / exponentials(row).1;
+                    row.iter_mut().for_each(|number| *number *= share);
+                },
+            );
+            row[*column] += gradient;
+        }
+        vec![found]
+    }
+}
+
+/// Replaces a row by e to the power of how far its numbers are below the highest; gives the
+/// highest, and the sum.
+#[inline(always)]
+fn exponentials(row: &mut [f32]) -> (f32, f32) {
+    let highest = lanes(row, f32::NEG_INFINITY, |highest, x| if x > highest { x } else { highest });
+    let highest = highest.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    row.iter_mut().for_each(|number| *number = exp(*number - highest));
+    (highest, lanes(row, 0.0, |sum, x| sum + x).into_iter().sum())
+}
+
+#[inline(always)]
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    const LANES: usize = 16;
+    let mut sums = [0.0; LANES];
+    let (a, b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest: f32 = a.remainder().iter().zip(b.remainder()).map(|(a, b)| a * b).sum();
+    for (a, b) in a.zip(b) {
+        for lane in 0..LANES {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    sums.into_iter().sum::<f32>() + rest
+}
+
+/// Folds a row in several lanes at once, which are vectors for the processor.
+#[inline(always)]
+fn lanes(row: &[f32], start: f32, fold: impl Fn(f32, f32) -> f32) -> [f32; 16] {
+    let mut lanes = [start; 16];
+    let chunks = row.chunks_exact(lanes.len());
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (lane, number) in lanes.iter_mut().zip(chunk) {
+            *lane = fold(*lane, *number);
+        }
+    }
+    for (lane, number) in lanes.iter_mut().zip(rest) {
+        *lane = fold(*lane, *number);
+    }
+    lanes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::activation::Activation;
+    use crate::argument::{numbers, tensor};
+    use burn::tensor::{Device, Int, TensorData, activation};
+    use proptest::prelude::*;
+
+    fn near(what: &str, found: &[f32], expected: &[f32]) {
+        assert_eq!(found.len(), expected.len(), "{what}");
+        for (found, expected) in found.iter().zip(expected) {
+            let is_near = (found - expected).abs() < 1e-5 * expected.abs().max(1.0);
+            assert!(is_near, "{what}: {found} instead of {expected}");
+        }
+    }
+
+    /// The values of a function and, weighted, its gradient.
+    fn both(
+        x: &[f32],
+        width: usize,
+        weights: &[f32],
+        function: impl Fn(Tensor<2>) -> Tensor<2>,
+    ) -> [Vec<f32>; 2] {
+        let device = Device::flex();
+        let x = tensor(x.to_vec(), [x.len() / width, width], &device).autodiff().require_grad();
+        let y = function(x.clone());
+        let dims = y.dims();
+        let weights = tensor(weights[..dims[0] * dims[1]].to_vec(), dims, &device).autodiff();
+        let mut gradients = (y.clone() * weights).sum().backward();
+        [numbers(y), numbers(x.grad_remove(&mut gradients).unwrap())]
+    }
+
+    proptest! {
+        #[test]
+        fn functions_agree_with_those_of_burn(
+            rows in 1..5_usize,
+            width in 1..40_usize,
+            x in prop::collection::vec(-9.0..9.0_f32, 160),
+            weights in prop::collection::vec(-1.0..1.0_f32, 160),
+        ) {
+            let x = &x[..rows * width];
+            let check = |what: &str, function: Function, of: fn(Tensor<2>) -> Tensor<2>| {
+                let found = both(x, width, &weights, |x| apply(function, x));
+                let expected = both(x, width, &weights, of);
+                near(what, &found[0], &expected[0]);
+                near(&format!("gradient of {what}"), &found[1], &expected[1]);
+            };
+            check("tanh", Function::Tanh, Tensor::tanh);
+            check("sigmoid", Function::Sigmoid, activation::sigmoid);
+            check("softmax", Function::Softmax, |x| activation::softmax(x, 1));
+
+            let columns: Vec<usize> = (0..rows).map(|row| (row * 7) % width).collect();
+            let found = both(x, width, &weights, |x| picked_log_softmax(x, columns.clone()));
+            let ids: Vec<i32> = columns.iter().map(|column| *column as i32).collect();
+            let expected = both(x, width, &weights, |x| {
+                let ids = TensorData::new(ids.clone(), [rows, 1]);
+                let ids = Tensor::<2, Int>::from_data(ids, &x.device());
+                activation::log_softmax(x, 1).gather(1, ids)
+            });
+            near("logarithm", &found[0], &expected[0]);
+            near("gradient of the logarithm", &found[1], &expected[1]);
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_none_shows() {
+        let x = || tensor(vec![1.0, f32::NAN, 2.0], [1, 3], &Device::flex());
+        for activation in [Activation::Tanh, Activation::Sigmoid, Activation::Softmax] {
+            assert!(numbers(activation.of(x())).iter().any(|y| y.is_nan()), "{activation:?}");
+        }
+        assert!(numbers(picked_log_softmax(x(), vec![0]))[0].is_nan());
+    }
+}
