@@ -50,6 +50,7 @@ class Example:
     # Whether two trainers compute what one process does. Not with batch normalization, which
     # looks at each trainer's batch.
     is_exact: bool = True
+    rounding: float = ROUNDING
 
     def launch(self, flags="", arguments=""):
         """The command of a job, which must be in the README."""
@@ -141,6 +142,9 @@ CASES = {
         model="pass-1.tar.gz",
         figure=rf"TEST --> .*auc: {NUMBER}",
         limit=0.75,
+        # Rounding lets a unit of ReLU fire or not, and Adam takes as long a step for a little as
+        # for much. Two threads in one process differ by as much from one.
+        rounding=5e-3,
     ),
     "wide_deep": Example(
         folder="ctr",
@@ -297,7 +301,7 @@ def test_two_trainers_in_sync_learn_and_get_the_model_of_one_process(workshop, n
     printed, model = workshop.together(name)
     CASES[name].check_learnt(printed)
     if CASES[name].is_exact:
-        check_same(load(model), load(workshop.alone(name)[1]), ROUNDING)
+        check_same(load(model), load(workshop.alone(name)[1]), CASES[name].rounding)
 
 
 @every_example
