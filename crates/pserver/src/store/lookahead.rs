@@ -13,7 +13,7 @@ use super::rows::Rows;
 
 /// How many keys lie between the fetch of a slot, the fetch of a row, and its visit. Two or three
 /// dozen misses can be under way at once; a row is two or three of them.
-const DISTANCE: usize = 8;
+pub(super) const DISTANCE: usize = 8;
 const RING: usize = 2 * DISTANCE;
 
 /// The keys of a request on their way through the pipeline.

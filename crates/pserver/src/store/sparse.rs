@@ -6,7 +6,7 @@
 
 use super::cut::{Cut, SavedRows};
 use super::index::{Hash, Index, NONE};
-use super::lookahead::{Guess, Lookahead};
+use super::lookahead::{self, Guess, Lookahead};
 use super::rows::Rows;
 use super::{Row, RowRef, Shape};
 use contract::{Error, Kind, Result};
@@ -59,8 +59,22 @@ impl SparseTable {
     pub fn visit(
         &mut self,
         keys: &[u64],
-        mut create: impl FnMut(u64, Row<'_>),
+        create: impl FnMut(u64, Row<'_>),
         mut visit: impl FnMut(usize, Row<'_>),
+    ) -> Result<()> {
+        self.visit_numbered(keys, create, |position, _, row| visit(position, row))
+    }
+
+    /// Like [`SparseTable::visit`], but `visit` also gets the number of the row, for
+    /// [`SparseTable::visit_again`].
+    ///
+    /// # Errors
+    /// As [`SparseTable::visit`].
+    pub fn visit_numbered(
+        &mut self,
+        keys: &[u64],
+        mut create: impl FnMut(u64, Row<'_>),
+        mut visit: impl FnMut(usize, u32, Row<'_>),
     ) -> Result<()> {
         let mut ahead = Lookahead::new(keys, self.shape().stride());
         for (position, &key) in keys.iter().enumerate() {
@@ -69,9 +83,24 @@ impl SparseTable {
             if let Some(cut) = &mut self.cut {
                 cut.before_change(row, &self.rows);
             }
-            visit(position, self.rows.row_mut(row));
+            visit(position, row, self.rows.row_mut(row));
         }
         Ok(())
+    }
+
+    /// Visits rows in order, to change them, by the numbers that they had when they were visited
+    /// before: rows keep them, and finding a row is half of a visit.
+    pub fn visit_again(&mut self, rows: &[u32], mut visit: impl FnMut(usize, Row<'_>)) {
+        let words = self.shape().stride();
+        for (position, &row) in rows.iter().enumerate() {
+            if let Some(&next) = rows.get(position + lookahead::DISTANCE) {
+                self.rows.prefetch(next, words);
+            }
+            if let Some(cut) = &mut self.cut {
+                cut.before_change(row, &self.rows);
+            }
+            visit(position, self.rows.row_mut(row));
+        }
     }
 
     /// Like [`SparseTable::visit`], but the rows are only read, so that nothing is copied for a
@@ -250,6 +279,39 @@ mod tests {
             let strangers = colliding(part_and_tag ^ 1, 10);
             table.peek(&strangers, |_, row| assert_eq!(row, None));
         }
+    }
+
+    #[test]
+    fn rows_are_found_again_by_their_numbers() {
+        let mut table = SparseTable::new(Shape { width: 1, state: 0, counters: 0 }, usize::MAX);
+        let keys: Vec<u64> = (0..300).map(|key| key * 7919 % 100).collect();
+        let mut numbers = Vec::new();
+        table
+            .visit_numbered(
+                &keys,
+                |key, row| row.value[0] = key as f32,
+                |_, number, _| numbers.push(number),
+            )
+            .unwrap();
+        table.begin_cut();
+        let mut visits = 0;
+        table.visit_again(&numbers, |position, row| {
+            visits += 1;
+            row.value[0] += 1000.0 * (keys[position] + 1) as f32;
+        });
+        assert_eq!((visits, table.len()), (300, 100));
+        // Each key comes three times.
+        table.peek(&keys, |position, row| {
+            let key = keys[position] as f32;
+            assert_eq!(row.unwrap().value, [key + 3000.0 * (key + 1.0)]);
+        });
+        // A cut has the rows as they were before.
+        let mut saved = 0;
+        while let Some(rows) = table.next_saved() {
+            rows.iter().for_each(|(key, row)| assert_eq!(row.value, [key as f32]));
+            saved += rows.len();
+        }
+        assert_eq!(saved, 100);
     }
 
     #[test]

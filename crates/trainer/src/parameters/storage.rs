@@ -11,7 +11,7 @@ use pserver::client::Blocking;
 use pserver::initializer::Initializer;
 use pserver::optimizer::{Now, Update};
 use pserver::placement;
-use pserver::store::{Shape, SparseTable};
+use pserver::store::{Row, Shape, SparseTable};
 use std::sync::Arc;
 
 /// The values of one parameter.
@@ -165,12 +165,22 @@ impl Dense {
 pub(super) struct Rows {
     table: SparseTable,
     training: Option<Training>,
+    fetched: Fetched,
+}
+
+/// The rows of the last step, whose gradients are likely to come next.
+#[derive(Default)]
+struct Fetched {
+    keys: Vec<u64>,
+    /// Their numbers in the table.
+    rows: Vec<u32>,
 }
 
 impl Rows {
     pub(super) fn new(width: usize) -> Self {
         let shape = Shape { width, state: 0, counters: 0 };
-        Rows { table: SparseTable::new(shape, usize::MAX), training: None }
+        let table = SparseTable::new(shape, usize::MAX);
+        Rows { table, training: None, fetched: Fetched::default() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -204,17 +214,22 @@ impl Rows {
     /// owe.
     pub(super) fn fetch(&mut self, first: &First, keys: &[u64], out: &mut [f32]) -> Result<()> {
         let width = self.table.shape().width;
-        let training = &self.training;
-        self.table.visit(
+        let (training, fetched) = (&self.training, &mut self.fetched);
+        fetched.keys.clear();
+        fetched.rows.clear();
+        self.table.visit_numbered(
             keys,
             |key, row| first.fill_row(key, row.value),
-            |place, row| {
+            |place, number, row| {
                 if let Some(Training { update, now, .. }) = training {
                     update.catch_up(now, row.value, row.state, row.counters);
                 }
                 out[place * width..][..width].copy_from_slice(row.value);
+                fetched.rows.push(number);
             },
-        )
+        )?;
+        fetched.keys.extend_from_slice(keys);
+        Ok(())
     }
 
     /// Takes rows as they are; what the optimizer keeps beside them begins anew, now.
@@ -275,7 +290,7 @@ impl Rows {
                 row.value.copy_from_slice(&values[place * width..][..width]);
             })?;
         }
-        *self = Rows { table, training: Some(training) };
+        *self = Rows { table, training: Some(training), fetched: Fetched::default() };
         Ok(())
     }
 
@@ -289,14 +304,15 @@ impl Rows {
         Training::check_owner(self.training.as_ref(), owner)?;
         let Some(Training { update, now, .. }) = &self.training else { return Ok(()) };
         let width = self.table.shape().width;
-        self.table.visit(
-            keys,
-            |key, row| first.fill_row(key, row.value),
-            |place, row| {
-                let gradient = &gradients[place * width..][..width];
-                update.apply(now, gradient, row.value, row.state, row.counters);
-            },
-        )
+        let apply = |place: usize, row: Row<'_>| {
+            let gradient = &gradients[place * width..][..width];
+            update.apply(now, gradient, row.value, row.state, row.counters);
+        };
+        if self.fetched.keys == keys {
+            self.table.visit_again(&self.fetched.rows, apply);
+            return Ok(());
+        }
+        self.table.visit(keys, |key, row| first.fill_row(key, row.value), apply)
     }
 }
 
