@@ -17,8 +17,6 @@ from paddle.v2.layer.base import Layer, one, several
 class Seen(Layer):
     """What a step sees of an input of its group."""
 
-    mistaken_as = "a layer"
-
     def __init__(self, name: str, shape: Mapping[str, Any]) -> None:
         self._stand_for(scope.qualify(name), {**shape, "is_data": False})
 
@@ -92,7 +90,6 @@ def memory(
         made.boot_id = mistake.whole("boot_with_const_id", boot_with_const_id, least=0)
     made.bias = attr.bias(boot_bias, False)
     if made.bias is not None:
-        # None is what activations are by default; here the original has none.
         made.boot_activation = activation.name_of(boot_bias_active_type, activation.Linear)
     inside.memories.append(made)
     return made
