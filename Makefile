@@ -24,7 +24,7 @@ test: lint build ## Run everything: format, lints, Rust tests, Python tests, the
 	@bash scripts/stage.sh "fuzz smoke run" bash scripts/fuzz.sh 10
 	@bash scripts/stage.sh "pytest" $(VENV)/bin/pytest -c python/pyproject.toml python/tests
 
-test-gpu: ## Run the layer tests on a GPU through Vulkan; Mesa's software driver stands in for one
+test-gpu: ## Run the layer tests on a GPU, or Mesa's stand-in for one, and compile for CUDA
 	bash scripts/test_gpu.sh
 
 build: $(VENV)/installed ## Build the commands and a virtual environment with the wheel installed
