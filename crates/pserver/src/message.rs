@@ -10,8 +10,8 @@ use contract::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::{Deref, Range};
 
-use crate::model::{Model, Shape};
-use crate::placement::Place;
+use table::model::{Model, Shape};
+use table::placement::Place;
 
 /// What is spoken over the frames; the version changes when an older peer would misunderstand.
 pub const SERVICE: wire::Service = wire::Service { name: "pserver", version: 2 };

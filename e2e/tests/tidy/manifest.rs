@@ -6,15 +6,16 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// The allowed arrows, as ARCHITECTURE.md draws them. Every crate may use `contract`.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("contract", &[]),
     ("recordio", &[]),
     ("wire", &[]),
-    ("pserver", &["wire"]),
+    ("table", &[]),
+    ("pserver", &["wire", "table"]),
     ("master", &["wire", "recordio"]),
     ("engine", &[]),
-    ("trainer", &["engine", "pserver", "master", "recordio"]),
-    ("scheduler", &[]),
+    ("trainer", &["engine", "pserver", "table", "master", "recordio"]),
+    ("scheduler", &["wire"]),
     ("cloud", &["scheduler"]),
     ("client", &[]),
     (
@@ -22,6 +23,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
         &[
             "recordio",
             "wire",
+            "table",
             "pserver",
             "master",
             "engine",
@@ -31,7 +33,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
             "client",
         ],
     ),
-    ("python", &["trainer", "engine", "master", "pserver", "recordio", "client"]),
+    ("python", &["trainer", "engine", "master", "pserver", "table", "recordio", "client"]),
 ];
 
 /// Its stories use whatever they need.

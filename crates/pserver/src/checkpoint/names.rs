@@ -1,12 +1,12 @@
 //! The names of folders and files, and which shard a name belongs to. Pure.
 
 use crate::message::Join;
-use crate::model::Shape;
-use crate::placement::{Place, buckets_of};
 use contract::Result;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
+use table::model::Shape;
+use table::placement::{Place, buckets_of};
 
 /// The end of the name of a file that is not complete.
 pub(super) const HIDDEN_END: &str = ".partial";

@@ -9,13 +9,13 @@ use super::names::{HIDDEN_END, Layout, ShardName, cut_folder};
 use super::section::{FileHead, PartShape, SECTION_BYTES, SectionHead, put_part};
 use super::sweep::sweep;
 use crate::message::Join;
-use crate::model::Model;
 use crate::shard::{CutFacts, Part, Saved, TableFacts};
 use contract::{Error, Result};
 use crc32fast::Hasher;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use table::model::Model;
 use tempfile::NamedTempFile;
 
 /// Writes the checkpoints of one shard, one after the other.

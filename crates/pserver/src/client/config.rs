@@ -1,11 +1,11 @@
 //! What a client is told, and where it learns the servers' addresses from.
 
-use crate::model::Model;
-use crate::placement::Place;
 use contract::port::{Endpoint, Ports};
 use contract::secret::Secret;
 use contract::{Error, Result};
 use std::time::Duration;
+use table::model::Model;
+use table::placement::Place;
 use wire::{Limits, Retry, tls};
 
 /// Everything a client is told but the addresses, which may change.

@@ -9,9 +9,9 @@ use super::layout::Layout;
 use super::split::{Positions, Rows};
 use super::{Gradient, Pull};
 use crate::message::{EntryHead, Head, Payload, Verb};
-use crate::placement::BLOCK_ELEMENTS;
 use contract::{Error, Kind, Result};
 use std::ops::{Deref, Range};
+use table::placement::BLOCK_ELEMENTS;
 
 /// A request with its parts where the caller has them.
 pub(super) struct Request<'a> {
@@ -325,7 +325,7 @@ mod tests {
             elements in 1..600_000usize, servers in 1..4u32, dense in 1..3u16,
         ) {
             let mut model = testing::model();
-            let shape = crate::model::Shape::Dense { elements: elements as u64 };
+            let shape = table::model::Shape::Dense { elements: elements as u64 };
             model.parameters[testing::DENSE].shape = shape;
             let layout = Layout::new(&model, servers, Ports { dense, ..Ports::default() });
             let values: Vec<f32> = (0..elements).map(|i| i as f32).collect();

@@ -1,16 +1,16 @@
 //! One parameter on one shard: its values, and what has arrived for the step under way.
 
 use super::Part;
-use crate::initializer::Initializer;
 use crate::message::{Entry, Message, Payload};
-use crate::model::{Model, Parameter, Shape};
-use crate::optimizer::{Now, Update};
-use crate::placement::{self, Place};
-use crate::store::{self, DenseTable, SparseTable};
 use contract::mode::Mode;
 use contract::{Error, Kind, Result};
 use std::ops::{Deref, Range};
 use std::rc::Rc;
+use table::initializer::Initializer;
+use table::model::{Model, Parameter, Shape};
+use table::optimizer::{Now, Update};
+use table::placement::{self, Place};
+use table::store::{self, DenseTable, SparseTable};
 
 pub(super) struct Table<B> {
     pub(super) name: String,

@@ -7,17 +7,17 @@ use contract::{Kind, Result};
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use pserver::checkpoint::{Completed, CutSummary, Directory, Which, Writer, list, newest};
-use pserver::initializer::Initializer;
 use pserver::message::Join;
-use pserver::model::{Model, Parameter, Shape};
-use pserver::optimizer::{AdaGrad, Adam, Momentum, Optimizer, Rule, Settings, Update};
-use pserver::placement::{BLOCK_ELEMENTS, blocks_of, bucket_of, mix64, name_hash};
 use pserver::policy::Record;
 use pserver::shard::{CutFacts, Restore, Saved, TableFacts};
-use pserver::store::{self, SavedBlock, SparseTable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use table::initializer::Initializer;
+use table::model::{Model, Parameter, Shape};
+use table::optimizer::{AdaGrad, Adam, Momentum, Optimizer, Rule, Settings, Update};
+use table::placement::{BLOCK_ELEMENTS, blocks_of, bucket_of, mix64, name_hash};
+use table::store::{self, SavedBlock, SparseTable};
 use tempfile::TempDir;
 
 /// Every block and row of a model by parameter and key: value, state, counters, as bits.
