@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
 use table::model::Shape;
-use table::placement::{Place, buckets_of};
+use table::placement::{ShardPlace, buckets_of};
 
 /// The end of the name of a file that is not complete.
 pub(super) const HIDDEN_END: &str = ".partial";
@@ -35,7 +35,7 @@ impl Layout {
     pub(super) fn of(join: &Join) -> Result<Layout> {
         let shards = |ports| match ports {
             0 => Ok(0),
-            _ => Place::new(join.server, join.servers, 0, ports).map(|place| place.shards()),
+            _ => ShardPlace::new(join.server, join.servers, 0, ports).map(|place| place.shards()),
         };
         Ok(Layout { dense: shards(join.dense_ports)?, sparse: shards(join.sparse_ports)? })
     }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use table::initializer::Initializer;
 use table::model::{Model, Parameter, Shape};
 use table::optimizer::{Now, Update};
-use table::placement::{self, Place};
+use table::placement::{self, ShardPlace};
 use table::store::{self, DenseTable, SparseTable};
 
 pub(super) struct Table<B> {
@@ -34,7 +34,7 @@ pub(super) enum Values<B> {
         width: usize,
         /// Gradients of the step under way.
         arrivals: Vec<(u32, Rc<Payload<B>>, usize)>,
-        place: Place,
+        place: ShardPlace,
     },
 }
 
@@ -51,7 +51,7 @@ impl<B: Deref<Target = [u8]>> Table<B> {
     pub(super) fn new(
         model: &Model,
         parameter: &Parameter,
-        place: &Place,
+        place: &ShardPlace,
         bytes_max: usize,
     ) -> Result<Self> {
         let is_sparse = parameter.shape.is_sparse();
