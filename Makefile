@@ -11,7 +11,7 @@ COMMANDS := paddle
 WHEEL_SCRIPTS := python/paddlecloud.data/scripts
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu build wheel lint fmt fuzz bench clean
+.PHONY: help demo test test-gpu simulate build wheel lint fmt fuzz bench clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,10 @@ test: lint build ## Run everything: format, lints, Rust tests, Python tests, the
 
 test-gpu: ## Run the layer tests on a GPU, or Mesa's stand-in for one, and compile for CUDA
 	bash scripts/test_gpu.sh
+
+simulate: ## Run servers, master and trainers under simulated faults: SEED=n for one run, SEEDS=n for many
+	SIMULATION_SEED=$(SEED) SIMULATION_SEEDS=$(SEEDS) cargo test $(CARGO_FLAGS) --workspace \
+		--test simulation every_seed -- --nocapture
 
 build: $(VENV)/installed ## Build the commands and a virtual environment with the wheel installed
 

@@ -61,6 +61,12 @@ impl MasterClient {
         Ok(PyString::intern(py, word).into_any())
     }
 
+    /// Enters a pass: one that the master has behind it is over at once, and tasks of earlier ones
+    /// that were opened again belong to it.
+    fn begin_pass(&self, number: u64) {
+        self.0.begin_pass(number);
+    }
+
     /// The pass under way; None before the first task.
     #[getter]
     fn current_pass(&self) -> Option<u64> {

@@ -71,26 +71,28 @@ impl ParameterClient {
         self.0.parameter(name).map_err(raise)
     }
 
-    /// What the servers said at first: needs_values, version, pass, restored_cut.
+    /// What the servers said at first: needs_values, version, pass, batches, has_left, restored_cut,
+    /// epoch.
     fn start<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let start = self.0.start();
         let facts = PyDict::new(py);
         facts.set_item("needs_values", start.needs_values)?;
         facts.set_item("version", start.version)?;
         facts.set_item("pass", start.pass)?;
-        facts.set_item("restored_cut", start.restored_cut)?;
+        facts.set_item("batches", start.batches)?;
+        facts.set_item("has_left", start.has_left)?;
+        facts.set_item("restored_cut", start.restored.cut)?;
+        facts.set_item("epoch", start.restored.epoch)?;
         Ok(facts)
     }
 
-    /// Where training is: version, pass, cut, server_restarts, lost_steps.
+    /// Where training is: version, pass, cut.
     fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let position = self.0.position();
         let facts = PyDict::new(py);
         facts.set_item("version", position.version)?;
         facts.set_item("pass", position.pass)?;
         facts.set_item("cut", position.cut)?;
-        facts.set_item("server_restarts", position.server_restarts)?;
-        facts.set_item("lost_steps", position.lost_steps)?;
         Ok(facts)
     }
 

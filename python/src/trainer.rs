@@ -134,10 +134,17 @@ impl Trainer {
         self.with(py, |steps| Ok(steps.next_cut()))
     }
 
-    /// The checkpoints that servers began with: number, and which life of the server it was.
-    fn restored(&self, py: Python<'_>) -> PyResult<Vec<(u64, u64)>> {
+    /// The checkpoint that the servers began with (0 for first values), and the epoch since.
+    fn restored(&self, py: Python<'_>) -> PyResult<Option<(u64, u64)>> {
         let restored = self.with(py, |steps| Ok(steps.restored()))?;
-        Ok(restored.into_iter().map(|one| (one.cut, one.server)).collect())
+        Ok(restored.map(|one| (one.cut, one.epoch.into())))
+    }
+
+    /// Where this trainer goes on: whether training had begun before, finished passes, batches of
+    /// the next one, and whether an earlier process had finished everything.
+    fn resume(&self, py: Python<'_>) -> PyResult<(bool, u64, u64, bool)> {
+        let resume = self.with(py, |steps| Ok(steps.resume()))?;
+        Ok((resume.is_resumed, resume.pass, resume.batches, resume.has_left))
     }
 
     /// A pass is over; with several trainers this waits for all.

@@ -14,7 +14,7 @@ use table::model::{Model, Shape};
 use table::placement::ShardPlace;
 
 /// What is spoken over the frames; the version changes when an older peer would misunderstand.
-pub const SERVICE: wire::Service = wire::Service { name: "pserver", version: 2 };
+pub const SERVICE: wire::Service = wire::Service { name: "pserver", version: 3 };
 
 /// What a frame asks for; replies carry the kind of their request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,7 +36,7 @@ pub enum Verb {
     Synchronize = 7,
     /// Nothing, but heard.
     Heartbeat = 8,
-    /// A trainer leaves for good.
+    /// A trainer leaves for good; with [`FLAG_LAST`] all other shards have heard so.
     Goodbye = 9,
     /// Rows in the order they are stored in, a page at a time.
     Scan = 10,
@@ -46,12 +46,15 @@ pub enum Verb {
     Statistics = 12,
     /// A trainer has no data for now: nobody waits for it until it wakes.
     Rest = 13,
-    /// A trainer that rested has data again; answered with the step that it takes part in.
+    /// A trainer that rested has data again, and wants to take part from a step on; answered with
+    /// the step that it takes part in, which is later if the shard is past the wanted one.
     Wake = 14,
+    /// A trainer has found that the epoch cannot go on: the job fails.
+    Abandon = 15,
 }
 
 impl Verb {
-    const ALL: [Verb; 14] = [
+    const ALL: [Verb; 15] = [
         Verb::Join,
         Verb::Begin,
         Verb::Set,
@@ -66,6 +69,7 @@ impl Verb {
         Verb::Statistics,
         Verb::Rest,
         Verb::Wake,
+        Verb::Abandon,
     ];
 
     /// The verb of a frame.
@@ -77,7 +81,7 @@ impl Verb {
     }
 }
 
-/// The last frame of a trainer's step.
+/// The last frame of a trainer's step, or of its life.
 pub const FLAG_LAST: u32 = 1;
 /// Pull: rows that do not exist are answered with their first values, and not created.
 pub const FLAG_READ_ONLY: u32 = 1 << 1;
@@ -95,7 +99,8 @@ pub struct Head {
     /// Push: counts this trainer's push frames to this shard, from 1.
     pub sequence: u64,
     /// Push: the step. Pull: the least version. Finish pass: the pass. Synchronize: its number.
-    /// Scan: where to continue. Reply: the shard's version (scan: where to continue).
+    /// Wake: the step wanted. Scan: where to continue. Reply: the shard's version (finish pass and
+    /// wake: the trainer's own step, scan: where to continue).
     pub version: u64,
     /// Push: the version that the gradients were computed from. Reply: the pass.
     pub base: u64,
@@ -111,8 +116,8 @@ pub struct Head {
     pub flags: u32,
     /// Number of entry heads.
     pub entries: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// The epoch; every frame of another one is refused.
+    pub epoch: u32,
 }
 
 /// One parameter's share of a message.
@@ -266,21 +271,40 @@ pub struct Join {
     pub sparse_ports: u32,
     /// The model.
     pub model: Model,
-    /// Steps that this process has completed; `None` for one that has just started.
+    /// What shard 0 has said of the epoch; `None` when shard 0 itself is asked for the first time.
     #[serde(default)]
-    pub steps: Option<u64>,
-    /// The last push frame that this process knows to be applied.
-    #[serde(default)]
-    pub acknowledged: u64,
-    /// Whether it has no data for now.
-    #[serde(default)]
-    pub is_resting: bool,
+    pub epoch: Option<Epoch>,
     /// Async: gradients older than this many times the number of trainers are thrown away.
     #[serde(default)]
     pub lag_ratio_max: Option<f32>,
 }
 
+/// One life of a job's servers, as shard 0 decided it. `docs/faults.md` has the rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Epoch {
+    /// Drawn by shard 0 when it started; never 0.
+    pub number: u32,
+    /// The cut that all shards begin with; 0 for first values.
+    pub cut: u64,
+    /// Whether training has begun, on every shard: one that knows nothing of the epoch then has
+    /// lost its values.
+    pub has_begun: bool,
+}
+
+impl Epoch {
+    /// Whether two are the same, whatever has happened in it.
+    pub fn is_same(&self, other: &Epoch) -> bool {
+        (self.number, self.cut) == (other.number, other.cut)
+    }
+}
+
 impl Join {
+    /// Whether it is sent to the shard that decides about the epoch.
+    pub fn is_to_first(&self) -> bool {
+        (self.server, self.port) == (0, 0)
+    }
+
     /// Where the shard stands among those of its kind.
     pub fn place(&self) -> Result<ShardPlace> {
         if self.port < self.dense_ports {
@@ -305,11 +329,26 @@ pub struct Joined {
     pub version: u64,
     /// Passes so far.
     pub pass: u64,
-    /// The last push frame of this trainer that was applied.
+    /// The last push frame of this process that was accepted.
     pub sequence: u64,
-    /// The checkpoint that the values came from, if any.
-    #[serde(default)]
-    pub restored_cut: Option<u64>,
+    /// The epoch, as far as this shard knows.
+    pub epoch: Epoch,
+    /// Whether updates wait for all trainers, so that versions count steps.
+    pub is_in_step: bool,
+    /// Steps that this rank has completed here, and those of them in the pass under way.
+    pub steps: u64,
+    /// See `steps`.
+    pub batches: u64,
+    /// Whether this rank rests.
+    pub is_resting: bool,
+    /// Whether this rank has left.
+    pub has_left: bool,
+    /// Whether checkpoints are kept.
+    pub can_cut: bool,
+    /// The newest checkpoint that was announced in this epoch, if any, and its version.
+    pub announced: Option<(u64, u64)>,
+    /// Later checkpoints have higher numbers than this.
+    pub cut: u64,
     /// The highest number at which all trainers have synchronized.
     #[serde(default)]
     pub synchronized: u64,

@@ -15,7 +15,8 @@
 //! - a frame is fresh, a duplicate, or from a dead predecessor by (incarnation, sequence);
 //! - with bounded staleness a pull waits for the slowest rank that is waited for.
 //!
-//! The set of ranks is fixed today and has an epoch, which changes when the set does.
+//! A process that is started again under a rank goes on where its predecessor was: the facts stay,
+//! except for the frames of a step that the predecessor did not complete.
 
 use contract::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,6 @@ use std::time::{Duration, Instant};
 /// The trainers of a job, as one shard sees them.
 #[derive(Debug, Clone)]
 pub struct Membership {
-    epoch: u64,
     members: Vec<Member>,
 }
 
@@ -35,20 +35,31 @@ struct Member {
     record: Record,
     /// Steps completed; frames of an unfinished step are not counted.
     steps: u64,
+    /// Frames of the step under way that were accepted.
+    frames: u64,
     has_finished_pass: bool,
     /// It has no data for now, but may get some in this pass.
     is_resting: bool,
     /// The highest number it has asked to synchronize at.
     synchronized: u64,
+    /// It has left, and knows that all shards have heard so.
+    is_gone: bool,
+    /// The connection that its process joined over last.
+    connection: u64,
 }
 
-/// What must outlive the server, so that a push is applied at most once: in every checkpoint.
+/// What must outlive the server: in every checkpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Record {
-    /// The process that speaks for the rank.
+    /// The process that spoke for the rank.
     pub incarnation: u64,
-    /// Its last push frame that was applied.
+    /// Its last push frame that was accepted.
     pub sequence: u64,
+    /// Steps of the pass under way that are applied: a trainer that goes on from here skips as many
+    /// batches.
+    #[serde(default)]
+    pub batches: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +81,32 @@ pub enum Freshness {
     Duplicate,
 }
 
+/// Who a frame is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Speaker {
+    /// The rank it claims.
+    pub rank: u32,
+    /// The process.
+    pub incarnation: u64,
+    /// The connection that the frame came over, of all connections to the shard.
+    pub connection: u64,
+}
+
+/// Who comes when a process joins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// The first process of the rank since this server started.
+    First,
+    /// The same process, over another connection.
+    Again,
+    /// Another process than before. `frames` of a step that its predecessor did not complete are
+    /// void.
+    Successor {
+        /// How many.
+        frames: u64,
+    },
+}
+
 impl Membership {
     /// `trainers` ranks, none of which has come yet.
     pub fn new(trainers: u32) -> Self {
@@ -77,16 +114,14 @@ impl Membership {
             presence: Presence::Awaited,
             record: Record::default(),
             steps: 0,
+            frames: 0,
             has_finished_pass: false,
             is_resting: false,
             synchronized: 0,
+            is_gone: false,
+            connection: 0,
         };
-        Membership { epoch: 0, members: vec![awaited; trainers as usize] }
-    }
-
-    /// Counts the changes of the set of ranks.
-    pub fn epoch(&self) -> u64 {
-        self.epoch
+        Membership { members: vec![awaited; trainers as usize] }
     }
 
     /// The number of ranks.
@@ -99,59 +134,70 @@ impl Membership {
         self.members.is_empty()
     }
 
-    /// What a checkpoint keeps.
-    pub fn records(&self) -> Vec<Record> {
-        self.members.iter().map(|member| member.record).collect()
+    /// What a checkpoint keeps. With `version`, that of a shard in step, a step that was delivered
+    /// ahead of the others' is not applied yet.
+    pub fn records(&self, version: Option<u64>) -> Vec<Record> {
+        let record = |member: &Member| {
+            let is_ahead = version.is_some_and(|version| member.steps > version);
+            let batches = member.record.batches.saturating_sub(u64::from(is_ahead));
+            Record { batches, ..member.record }
+        };
+        self.members.iter().map(record).collect()
     }
 
-    /// Takes over what a checkpoint kept.
+    /// Takes over what a checkpoint kept. That of another number of trainers says nothing about these:
+    /// they have other batches.
     pub fn restore(&mut self, records: &[Record]) {
+        if records.len() != self.members.len() {
+            return;
+        }
         for (member, record) in self.members.iter_mut().zip(records) {
             member.record = *record;
         }
     }
 
-    /// A process comes, or comes back, as `rank`. Returns whether it replaces another process.
-    ///
-    /// `steps` and `acknowledged` are what it knows itself; a process that has just started knows
-    /// neither and begins where the shard is.
-    pub fn join(
-        &mut self,
-        now: Instant,
-        rank: u32,
-        incarnation: u64,
-        progress: Progress,
-    ) -> Result<bool> {
+    /// A process comes, or comes back, as `rank`, to a shard at `version`.
+    pub fn join(&mut self, now: Instant, who: Speaker, version: u64) -> Result<Arrival> {
+        let Speaker { rank, incarnation, connection } = who;
         let member = self.member_mut(rank)?;
-        let is_same = member.record.incarnation == incarnation;
-        let replaces = !is_same && member.presence != Presence::Awaited;
-        if is_same {
-            // What it knows to be applied was applied, if perhaps by a server that has died since.
-            member.record.sequence = member.record.sequence.max(progress.acknowledged);
-        } else {
-            member.record = Record { incarnation, sequence: progress.acknowledged };
-            member.has_finished_pass = false;
+        member.connection = connection;
+        let is_first = member.presence == Presence::Awaited;
+        let arrival = match is_first {
+            true => Arrival::First,
+            false if member.record.incarnation == incarnation => Arrival::Again,
+            false => Arrival::Successor { frames: member.frames },
+        };
+        if is_first {
+            member.steps = version;
         }
-        member.is_resting = progress.is_resting;
-        if !is_same || member.presence == Presence::Awaited {
-            member.steps = progress.steps.unwrap_or(progress.version);
+        if arrival != Arrival::Again {
+            member.record = Record { incarnation, sequence: 0, ..member.record };
+            member.frames = 0;
         }
-        // One that has left and dials again only to hear that it has: it stays gone.
-        if !(is_same && member.presence == Presence::Left) {
+        // One that has left stays gone: it comes only to say so again.
+        if member.presence != Presence::Left {
             member.presence = Presence::Present { heard: now };
         }
-        Ok(replaces)
+        Ok(arrival)
     }
 
-    /// Checks that a frame comes from the process that speaks for the rank, and notes it.
-    pub fn hear(&mut self, now: Instant, rank: u32, incarnation: u64) -> Result<()> {
+    /// Checks that a frame comes from the process that speaks for the rank, over its newest
+    /// connection, and notes it. What lay unread in an older one was sent again over the newer one,
+    /// and would now come after what was sent later.
+    pub fn hear(&mut self, now: Instant, who: Speaker) -> Result<()> {
+        let Speaker { rank, incarnation, connection } = who;
         let member = self.member_mut(rank)?;
         if member.presence == Presence::Awaited || member.record.incarnation != incarnation {
             return Err(Error::new(
                 Kind::Conflict,
-                "this process does not speak for the rank: it has not joined, or was replaced",
+                "this process does not speak for the rank: it has not joined, or another process \
+                 of the same rank has joined after it",
             )
             .with("rank", rank));
+        }
+        if member.connection != connection {
+            let message = "the process has joined again over another connection";
+            return Err(Error::new(Kind::Conflict, message).with("rank", rank));
         }
         if member.presence != Presence::Left {
             member.presence = Presence::Present { heard: now };
@@ -165,7 +211,7 @@ impl Membership {
         if sequence <= applied {
             return Ok(Freshness::Duplicate);
         }
-        if sequence > applied + 1 {
+        if sequence - applied > 1 {
             return Err(Error::new(Kind::Conflict, "push frames are missing before this one")
                 .with("rank", rank)
                 .with("expected", applied + 1)
@@ -178,13 +224,38 @@ impl Membership {
     pub fn accept(&mut self, rank: u32, sequence: u64, completes_step: bool) -> Result<()> {
         let member = self.member_mut(rank)?;
         member.record.sequence = sequence;
-        member.steps += u64::from(completes_step);
+        member.frames += 1;
+        if completes_step {
+            member.steps += 1;
+            member.record.batches += 1;
+            member.frames = 0;
+        }
         Ok(())
     }
 
     /// Steps that a rank has completed.
     pub fn steps(&self, rank: u32) -> Result<u64> {
         Ok(self.member(rank)?.steps)
+    }
+
+    /// Steps that a rank has completed in the pass under way.
+    pub fn batches(&self, rank: u32) -> Result<u64> {
+        Ok(self.member(rank)?.record.batches)
+    }
+
+    /// The last push frame of the rank's process that was accepted.
+    pub fn sequence(&self, rank: u32) -> Result<u64> {
+        Ok(self.member(rank)?.record.sequence)
+    }
+
+    /// Whether a rank rests.
+    pub fn is_resting(&self, rank: u32) -> Result<bool> {
+        Ok(self.member(rank)?.is_resting)
+    }
+
+    /// Whether a rank has left.
+    pub fn has_left(&self, rank: u32) -> Result<bool> {
+        Ok(self.member(rank)?.has_left())
     }
 
     /// A rank has no more data in this pass.
@@ -199,14 +270,12 @@ impl Membership {
         Ok(())
     }
 
-    /// A rank has data again. It takes part in the step that the shard, at `version`, does next,
-    /// unless it has delivered that one before it rested.
-    pub fn wake(&mut self, rank: u32, version: u64) -> Result<()> {
+    /// A rank has data again, and takes part from step `step` on, or from a later one that it was
+    /// promised before. Steps until then do not wait for it.
+    pub fn wake(&mut self, rank: u32, step: u64) -> Result<()> {
         let member = self.member_mut(rank)?;
-        if member.is_resting {
-            member.is_resting = false;
-            member.steps = member.steps.max(version);
-        }
+        member.is_resting = false;
+        member.steps = member.steps.max(step);
         Ok(())
     }
 
@@ -219,7 +288,7 @@ impl Membership {
 
     /// Whether all ranks that have not left are at this point.
     pub fn is_synchronized(&self, number: u64) -> bool {
-        let mut staying = self.members.iter().filter(|member| member.presence != Presence::Left);
+        let mut staying = self.members.iter().filter(|member| !member.has_left());
         staying.all(|member| member.synchronized >= number)
     }
 
@@ -228,9 +297,11 @@ impl Membership {
         self.members.iter().map(|member| member.synchronized).min().unwrap_or(0)
     }
 
-    /// A rank leaves for good.
-    pub fn leave(&mut self, rank: u32) -> Result<()> {
-        self.member_mut(rank)?.presence = Presence::Left;
+    /// A rank leaves for good; `is_gone` if all other shards have heard so.
+    pub fn leave(&mut self, rank: u32, is_gone: bool) -> Result<()> {
+        let member = self.member_mut(rank)?;
+        member.presence = Presence::Left;
+        member.is_gone |= is_gone;
         Ok(())
     }
 
@@ -243,6 +314,21 @@ impl Membership {
     pub fn completes(&self, step: u64) -> bool {
         self.members.iter().all(|member| !member.is_waited_for() || member.steps > step)
             && self.members.iter().any(|member| member.steps > step)
+    }
+
+    /// The ranks that step `step`, the end of the pass, or the beginning of training waits for.
+    pub fn missing(&self, step: u64) -> Vec<u32> {
+        let is_missing = |member: &Member| {
+            member.presence == Presence::Awaited || (member.is_waited_for() && member.steps <= step)
+        };
+        let ranks = self.members.iter().enumerate().filter(|(_, member)| is_missing(member));
+        ranks.map(|(rank, _)| rank as u32).collect()
+    }
+
+    /// The ranks of which no process has come since this server started.
+    pub fn awaited(&self) -> Vec<u32> {
+        let is_awaited = |(_, member): &(usize, &Member)| member.presence == Presence::Awaited;
+        self.members.iter().enumerate().filter(is_awaited).map(|(rank, _)| rank as u32).collect()
     }
 
     /// Whether a pull by a rank that completed `steps` is answered with at most `staleness`.
@@ -264,23 +350,18 @@ impl Membership {
             member.has_finished_pass = false;
             member.is_resting = false;
             member.steps = version;
+            member.record.batches = 0;
         }
     }
 
-    /// Whether every rank has come since this server started.
-    pub fn is_complete(&self) -> bool {
-        self.members.iter().all(|member| member.presence != Presence::Awaited)
+    /// Whether some rank has not left.
+    pub fn has_staying(&self) -> bool {
+        self.members.iter().any(|member| !member.has_left())
     }
 
-    /// The least number of steps that a rank has completed, of those that do not rest.
-    pub fn steps_min(&self) -> u64 {
-        let active = self.members.iter().filter(|member| !member.is_resting);
-        active.map(|member| member.steps).min().unwrap_or(0)
-    }
-
-    /// Whether every rank has left.
+    /// Whether every rank has left all shards.
     pub fn is_over(&self) -> bool {
-        self.members.iter().all(|member| member.presence == Presence::Left)
+        self.members.iter().all(|member| member.is_gone)
     }
 
     /// A rank that is present and was not heard for longer than `timeout`.
@@ -312,19 +393,6 @@ impl Membership {
     }
 }
 
-/// How far a process that joins believes to be, and how far the shard is.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Progress {
-    /// Steps it has completed; `None` for a process that has just started.
-    pub steps: Option<u64>,
-    /// Its last push frame that it knows to be applied.
-    pub acknowledged: u64,
-    /// Whether it has no data for now.
-    pub is_resting: bool,
-    /// The shard's version, where a new process begins.
-    pub version: u64,
-}
-
 impl Member {
     fn is_waited_for(&self) -> bool {
         !self.has_left() && !self.has_finished_pass && !self.is_resting
@@ -345,11 +413,15 @@ fn no_such_rank(rank: u32, trainers: usize) -> Error {
 mod tests {
     use super::*;
 
+    fn speaker(rank: u32, incarnation: u64) -> Speaker {
+        Speaker { rank, incarnation, connection: 1 }
+    }
+
     fn two_trainers() -> (Membership, Instant) {
         let now = Instant::now();
         let mut members = Membership::new(2);
         for rank in 0..2 {
-            members.join(now, rank, 100 + u64::from(rank), Progress::default()).unwrap();
+            members.join(now, speaker(rank, 100 + u64::from(rank)), 0).unwrap();
         }
         (members, now)
     }
@@ -371,10 +443,10 @@ mod tests {
     fn a_rank_that_never_came_is_waited_for() {
         let now = Instant::now();
         let mut members = Membership::new(2);
-        members.join(now, 0, 7, Progress::default()).unwrap();
+        members.join(now, speaker(0, 7), 0).unwrap();
         members.accept(0, 1, true).unwrap();
         assert!(!members.completes(0));
-        assert!(!members.is_complete());
+        assert_eq!((members.awaited(), members.missing(0)), (vec![1], vec![1]));
     }
 
     #[test]
@@ -387,10 +459,12 @@ mod tests {
         assert!(members.is_pass_over());
         members.start_pass(1);
         assert!(!members.is_pass_over());
-        members.leave(1).unwrap();
+        members.leave(1, true).unwrap();
         members.accept(0, 2, true).unwrap();
         assert!(members.completes(1));
-        members.leave(0).unwrap();
+        members.leave(0, false).unwrap();
+        assert!(!members.is_over(), "others may not have heard of it");
+        members.leave(0, true).unwrap();
         assert!(members.is_over());
     }
 
@@ -405,7 +479,7 @@ mod tests {
         members.wake(1, 1).unwrap();
         assert_eq!(members.steps(1).unwrap(), 1);
         members.accept(1, 1, true).unwrap();
-        members.wake(1, 9).unwrap();
+        members.wake(1, 1).unwrap();
         assert_eq!(members.steps(1).unwrap(), 2, "asked again, it changes nothing");
     }
 
@@ -432,43 +506,56 @@ mod tests {
     fn a_restarted_trainer_is_not_taken_for_its_dead_self() {
         let (mut members, now) = two_trainers();
         members.accept(0, 1, true).unwrap();
-        let progress = Progress { version: 5, ..Progress::default() };
-        assert!(members.join(now, 0, 999, progress).unwrap());
-        assert_eq!(members.steps(0).unwrap(), 5);
+        members.accept(0, 2, false).unwrap();
+        let arrival = members.join(now, speaker(0, 999), 5).unwrap();
+        assert_eq!(arrival, Arrival::Successor { frames: 1 });
+        assert_eq!((members.steps(0).unwrap(), members.batches(0).unwrap()), (1, 1));
         assert_eq!(members.judge(0, 1).unwrap(), Freshness::Fresh);
-        assert!(members.hear(now, 0, 100).is_err(), "the dead self may not speak any more");
-        members.hear(now, 0, 999).unwrap();
+        assert!(
+            members.hear(now, speaker(0, 100)).is_err(),
+            "its dead self may not speak any more"
+        );
+        members.hear(now, speaker(0, 999)).unwrap();
     }
 
     #[test]
     fn a_trainer_that_reconnects_keeps_its_place_and_learns_nothing_twice() {
         let (mut members, now) = two_trainers();
         members.accept(0, 1, true).unwrap();
-        let progress = Progress { steps: Some(1), acknowledged: 1, ..Progress::default() };
-        assert!(!members.join(now, 0, 100, progress).unwrap());
+        let again = Speaker { connection: 2, ..speaker(0, 100) };
+        assert_eq!(members.join(now, again, 0).unwrap(), Arrival::Again);
         assert_eq!(members.steps(0).unwrap(), 1);
         assert_eq!(members.judge(0, 1).unwrap(), Freshness::Duplicate);
+        assert!(members.hear(now, speaker(0, 100)).is_err(), "its old connection is of no use");
+        members.hear(now, again).unwrap();
     }
 
     #[test]
     fn a_trainer_that_has_left_and_dials_again_stays_gone() {
         let (mut members, now) = two_trainers();
-        members.leave(0).unwrap();
-        members.join(now, 0, 100, Progress::default()).unwrap();
-        members.leave(1).unwrap();
+        members.leave(0, true).unwrap();
+        members.join(now, speaker(0, 999), 0).unwrap();
+        assert!(members.has_left(0).unwrap());
+        members.leave(1, true).unwrap();
         assert!(members.is_over());
     }
 
     #[test]
-    fn a_restored_server_takes_the_trainers_word_for_what_it_lost() {
-        let now = Instant::now();
-        let mut members = Membership::new(1);
-        members.restore(&[Record { incarnation: 100, sequence: 3 }]);
-        let progress =
-            Progress { steps: Some(8), acknowledged: 8, version: 3, ..Progress::default() };
-        members.join(now, 0, 100, progress).unwrap();
-        assert_eq!(members.steps_min(), 8);
-        assert_eq!(members.judge(0, 9).unwrap(), Freshness::Fresh);
+    fn a_restored_shard_knows_how_many_batches_of_the_pass_it_has() {
+        let (mut members, now) = two_trainers();
+        members.accept(0, 1, true).unwrap();
+        members.accept(1, 1, true).unwrap();
+        members.accept(1, 2, true).unwrap();
+        // The second step of rank 1 was delivered ahead of the others' and is not applied.
+        let records = members.records(Some(1));
+        let mut restored = Membership::new(2);
+        restored.restore(&records);
+        for rank in 0..2 {
+            restored.join(now, speaker(rank, 900), 1).unwrap();
+            assert_eq!((restored.batches(rank).unwrap(), restored.steps(rank).unwrap()), (1, 1));
+            assert_eq!(restored.judge(rank, 1).unwrap(), Freshness::Fresh);
+        }
+        assert_eq!(members.records(None)[1].batches, 2, "async: applied as they came");
     }
 
     #[test]
@@ -487,9 +574,9 @@ mod tests {
     fn a_silent_rank_is_overdue_and_one_that_left_is_not() {
         let (mut members, now) = two_trainers();
         let later = now + Duration::from_secs(11);
-        members.hear(later, 0, 100).unwrap();
+        members.hear(later, speaker(0, 100)).unwrap();
         assert_eq!(members.overdue(later, Duration::from_secs(10)), Some(1));
-        members.leave(1).unwrap();
+        members.leave(1, true).unwrap();
         assert_eq!(members.overdue(later, Duration::from_secs(10)), None);
     }
 

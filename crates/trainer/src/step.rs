@@ -4,7 +4,7 @@
 use crate::matching::Matching;
 use crate::parameters::{Parameters, View};
 use crate::recipe::Recipe;
-use crate::updater::{Given, Local, Remote, RemoteConfig, Updater, read};
+use crate::updater::{Given, Local, Remote, RemoteConfig, Resume, Updater, read};
 use contract::{Error, Result};
 use engine::batch::{Batch, Output};
 use engine::evaluator::Tally;
@@ -232,9 +232,14 @@ impl Trainer {
         self.updater.next_cut()
     }
 
-    /// The checkpoints that servers began with.
-    pub fn restored(&self) -> Vec<Restored> {
+    /// The epoch of the servers and the checkpoint it began with; `None` without servers.
+    pub fn restored(&self) -> Option<Restored> {
         self.updater.restored()
+    }
+
+    /// Where this trainer goes on, if an earlier process of its rank has trained before.
+    pub fn resume(&self) -> Resume {
+        self.updater.resume()
     }
 
     /// The figures of the evaluators since the pass began.

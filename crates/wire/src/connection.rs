@@ -5,13 +5,16 @@ use crate::transfer::{failure, within};
 use crate::{Limits, Receiver, Sender, handshake, tls};
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 /// What a side of a connection says of itself and asks of the other.
 #[derive(Debug, Clone)]
@@ -69,6 +72,51 @@ pub struct Acceptor {
 pub struct Connector {
     endpoint: Arc<Endpoint>,
     tls: Option<tls::ClientConfig>,
+    dial: Option<Arc<dyn Dial>>,
+}
+
+/// Another way to an address than TCP: the simulation's network.
+pub trait Dial: fmt::Debug + Send + Sync {
+    /// A stream to whoever listens at the address.
+    fn dial<'a>(&'a self, address: &'a str) -> Dialling<'a>;
+}
+
+/// A stream on its way.
+pub type Dialling<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send + 'a>>;
+
+/// A socket that was accepted, see [`Listener`].
+pub enum Socket {
+    /// Of the operating system.
+    Tcp(TcpStream),
+    /// Any other stream, with what errors call it.
+    Other(Box<dyn Stream>, String),
+}
+
+impl From<TcpStream> for Socket {
+    fn from(socket: TcpStream) -> Socket {
+        Socket::Tcp(socket)
+    }
+}
+
+/// Where sockets come from.
+pub enum Listener {
+    /// The operating system.
+    Tcp(TcpListener),
+    /// Whoever holds the other end of the channel: the simulation's network.
+    Other(UnboundedReceiver<Socket>),
+}
+
+impl Listener {
+    /// The next socket. A channel whose other end is gone never has one.
+    pub async fn accept(&mut self) -> io::Result<Socket> {
+        match self {
+            Listener::Tcp(listener) => Ok(Socket::Tcp(listener.accept().await?.0)),
+            Listener::Other(sockets) => match sockets.recv().await {
+                Some(socket) => Ok(socket),
+                None => std::future::pending().await,
+            },
+        }
+    }
 }
 
 impl Endpoint {
@@ -129,7 +177,11 @@ impl Acceptor {
     /// `Unauthenticated` without the right token or certificate, `Unsupported` when the peer is of
     /// another version or service, `Damaged` when it speaks something else, `Timeout` after
     /// [`Limits::handshake_timeout`], `Unavailable` when it goes away.
-    pub async fn accept(&self, socket: TcpStream) -> Result<Connection> {
+    pub async fn accept(&self, socket: impl Into<Socket>) -> Result<Connection> {
+        let socket = match socket.into() {
+            Socket::Tcp(socket) => socket,
+            Socket::Other(stream, name) => return self.accept_over(stream, &name).await,
+        };
         let name = socket.peer_addr().map_or_else(|_| "gone".into(), |address| address.to_string());
         let work = async {
             set_nodelay(&socket)?;
@@ -165,12 +217,26 @@ impl Connector {
     /// Checks the endpoint once, for all connections.
     pub fn new(endpoint: Endpoint, tls: Option<tls::ClientConfig>) -> Result<Self> {
         endpoint.check()?;
-        Ok(Connector { endpoint: Arc::new(endpoint), tls })
+        Ok(Connector { endpoint: Arc::new(endpoint), tls, dial: None })
+    }
+
+    /// The same, reaching addresses in another way than TCP, if there is one.
+    #[must_use]
+    pub fn over(self, dial: Option<Arc<dyn Dial>>) -> Self {
+        Connector { dial, ..self }
     }
 
     /// Connects to `host:port`. Errors as of [`Acceptor::accept`]; dialling is part of
     /// [`Limits::handshake_timeout`].
     pub async fn dial(&self, address: &str) -> Result<Connection> {
+        if let Some(dial) = &self.dial {
+            let work = async {
+                let stream = dial.dial(address).await;
+                let stream = stream.map_err(|source| failure("cannot connect", source))?;
+                self.establish(stream, address, halves).await
+            };
+            return self.endpoint.timely(address, work).await;
+        }
         let work = async {
             let addresses = resolve(address).await?;
             let socket = TcpStream::connect(addresses.as_slice())

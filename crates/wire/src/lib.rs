@@ -70,7 +70,8 @@ mod retry;
 mod session;
 
 pub use connection::{
-    Acceptor, Connection, Connector, Endpoint, Peer, Service, Stream, fresh_incarnation,
+    Acceptor, Connection, Connector, Dial, Dialling, Endpoint, Listener, Peer, Service, Socket,
+    Stream, fresh_incarnation,
 };
 pub use frame::{Frame, Header, cast};
 pub use handshake::VERSION;

@@ -3,7 +3,8 @@
 
 use contract::{Error, Kind, Result};
 use std::hash::{BuildHasher, RandomState};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Waiting between attempts: twice as long after each, with jitter, until too much time has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub struct Retry {
     pub delay_max: Duration,
     /// From the first failure to giving up; any progress begins it anew. Default 60 s.
     pub deadline: Duration,
+    /// Makes the drawn part of delays repeatable. Default `None`: drawn anew in every process.
+    pub jitter_seed: Option<u64>,
 }
 
 impl Default for Retry {
@@ -22,6 +25,7 @@ impl Default for Retry {
             first_delay: Duration::from_millis(50),
             delay_max: Duration::from_secs(2),
             deadline: Duration::from_secs(60),
+            jitter_seed: None,
         }
     }
 }
@@ -41,7 +45,8 @@ impl Retry {
 
     /// No attempt yet.
     pub fn start(self) -> Attempts {
-        Attempts { policy: self, jitter: RandomState::new(), failures: 0, since: None }
+        let jitter = self.jitter_seed.unwrap_or_else(|| RandomState::new().hash_one(0));
+        Attempts { policy: self, jitter, failures: 0, since: None }
     }
 }
 
@@ -63,8 +68,8 @@ pub fn may_pass(kind: Kind) -> bool {
 #[derive(Debug)]
 pub struct Attempts {
     policy: Retry,
-    /// Random numbers of the operating system's.
-    jitter: RandomState,
+    /// What the drawn part of delays follows from.
+    jitter: u64,
     failures: u32,
     since: Option<Instant>,
 }
@@ -92,11 +97,19 @@ impl Attempts {
         self.failures += 1;
         // Half is certain, half is drawn, so that clients that lost a server together do not come
         // back together.
-        let drawn =
-            0.5 + 0.5 * (self.jitter.hash_one(self.failures) >> 40) as f64 / (1u64 << 24) as f64;
+        let drawn = mix(self.jitter.wrapping_add(u64::from(self.failures)));
+        let drawn = 0.5 + 0.5 * (drawn >> 40) as f64 / (1u64 << 24) as f64;
         let delay = doubled.min(self.policy.delay_max).mul_f64(drawn);
         (now.duration_since(since) + delay <= self.policy.deadline).then_some(delay)
     }
+}
+
+/// Spreads the bits of a number over all of it (SplitMix64).
+fn mix(number: u64) -> u64 {
+    let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@
 
 use crate::{Body, Connection, Frame, Header, Receiver, Sender, fault};
 use contract::{Error, Kind, Result};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 
 /// An established connection that many may ask over at a time.
 pub struct Session {
@@ -42,7 +42,8 @@ pub struct Waiter {
 struct Waiters(Mutex<Desk>);
 
 struct Desk {
-    waiting: HashMap<u64, Waiter>,
+    /// By number of the request, so that those who wait are told in the order they asked.
+    waiting: BTreeMap<u64, Waiter>,
     /// When the last frame came.
     heard: Instant,
     /// Why the connection is of no use any more.
@@ -52,7 +53,7 @@ struct Desk {
 impl Session {
     /// Begins to read replies, on the runtime of the caller.
     pub fn start(connection: Connection) -> Session {
-        let desk = Desk { waiting: HashMap::new(), heard: Instant::now(), fault: None };
+        let desk = Desk { waiting: BTreeMap::new(), heard: Instant::now(), fault: None };
         let waiters = Arc::new(Waiters(Mutex::new(desk)));
         let reader = tokio::spawn(read(connection.receiver, Arc::clone(&waiters))).abort_handle();
         Session {

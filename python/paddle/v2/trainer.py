@@ -7,6 +7,7 @@ over trainers, never averaged.
 
 import atexit
 import json
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
@@ -61,6 +62,8 @@ class SGD:
         self._pservers = None if is_local else _servers(pserver_spec, use_etcd)
         self._network = build_network(self._topology)
         self._trainer: _native.Trainer | None = None
+        # Passes of all calls of `train`, those included that an earlier process has trained.
+        self._passes = 0
 
     def train(
         self,
@@ -72,6 +75,10 @@ class SGD:
         """Trains on every batch of `reader()`, `num_passes` times.
 
         `event_handler` is called with the events of `paddle.event` as they happen.
+
+        A program that is started again in a job with parameter servers goes on where it was: passes
+        and batches that the servers have are skipped, so `reader` must give the same batches again.
+        A `cloud_reader` need not: its master knows what is left.
         """
         _check_reader(reader)
         mistake.whole("num_passes", num_passes, 0)
@@ -88,6 +95,7 @@ class SGD:
         try:
             for pass_id in range(num_passes):
                 self._train_pass(pass_id, reader, feeder, show)
+                self._passes += 1
         finally:
             cloud.set_consumer(None)
             show.progress.close()
@@ -123,10 +131,18 @@ class SGD:
         self, pass_id: int, reader: Callable[[], Any], feeder: Feeder, show: "_Show"
     ) -> None:
         trainer = self._connect()
+        is_resumed, finished, trained, _ = trainer.resume()
+        if self._passes < finished:
+            return
+        skipped = trained if self._passes == finished else 0
         machine = GradientMachine(trainer)
         show.tell(event.BeginPass(pass_id))
         trainer.start_pass()
-        for batch_id, data in enumerate(_batches(reader)):
+        batches = 0
+        for batch_id, data in enumerate(_batches(reader, self._passes if is_resumed else None)):
+            batches += 1
+            if batch_id < skipped and not cloud.is_dealt():
+                continue
             show.tell(event.BeginIteration(pass_id, batch_id))
             with mistake.reported_here():
                 batch = feeder(data)
@@ -136,6 +152,12 @@ class SGD:
             cost, metrics = total / batch.samples, dict(figures)
             show.progress.step(pass_id, batch_id, (cost, batch.samples, metrics))
             show.tell(event.EndIteration(pass_id, batch_id, cost, metrics, machine))
+        if batches < skipped and not cloud.is_dealt():
+            raise mistake.invalid(
+                f"this process goes on behind batch {skipped} of the pass, but the reader gave only "
+                f"{batches}: give one that gives the same batches every time it is called, or let "
+                "a master deal the data out (cloud_reader)"
+            )
         trainer.finish_pass()
         show.progress.finish_pass()
         show.tell(event.EndPass(pass_id, dict(trainer.pass_metrics()), machine))
@@ -148,6 +170,9 @@ class SGD:
                 self._trainer = _native.Trainer(
                     self._network, self._parameters.native, recipe, servers
                 )
+            *_, has_left = self._trainer.resume()
+            if has_left:
+                _leave_again(self._trainer)
             self._parameters.attach(self._trainer, self._optimizer.is_averaging)
         return self._trainer
 
@@ -211,9 +236,9 @@ class _Show:
             self._handler(happened)
 
 
-def _batches(reader: Callable[[], Any]) -> Iterator[Any]:
+def _batches(reader: Callable[[], Any], number: int | None) -> Iterator[Any]:
     """The batches of a pass, which the job's master may hold open for the tasks of others."""
-    cloud.begin_pass()
+    cloud.begin_pass(number)
     yield from reader()
     while cloud.resume_open_pass():
         yield from reader()
@@ -242,6 +267,14 @@ def _servers(pserver_spec: str | None, use_etcd: bool) -> str:
 # A trainer that ends well tells the servers, which end when all have. One that fails does not: to
 # the others it must look like what it is, a trainer that is missing.
 _leaving: list[_native.Trainer] = []
+
+
+def _leave_again(trainer: _native.Trainer) -> None:
+    """Ends a process whose predecessor was killed behind its last line, on its way out."""
+    sys.stderr.write("paddle: an earlier process of this trainer has finished; nothing is left\n")
+    trainer.goodbye()
+    trainer.close()
+    sys.exit(0)
 
 
 @atexit.register

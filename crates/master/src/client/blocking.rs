@@ -54,6 +54,11 @@ impl Blocking {
         self.client.has(lease)
     }
 
+    /// As [`Client::begin_pass`].
+    pub fn begin_pass(&self, pass: u64) {
+        self.client.begin_pass(pass);
+    }
+
     /// As [`Client::pass`].
     pub fn pass(&self) -> Option<u64> {
         self.client.pass()

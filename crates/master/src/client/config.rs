@@ -3,8 +3,9 @@
 use crate::message::NAME_BYTES_MAX;
 use contract::secret::Secret;
 use contract::{Error, Result};
+use std::sync::Arc;
 use std::time::Duration;
-use wire::{Limits, Retry, tls};
+use wire::{Dial, Limits, Retry, tls};
 
 /// Everything a client is told but the address.
 #[derive(Debug, Clone)]
@@ -24,6 +25,8 @@ pub struct ClientConfig {
     pub retry: Retry,
     /// A master that owes an answer for so long is taken for dead and dialled again. Default 30 s.
     pub silence_max: Duration,
+    /// Another way to the master than TCP. Default `None`.
+    pub dial: Option<Arc<dyn Dial>>,
 }
 
 impl ClientConfig {
@@ -37,6 +40,7 @@ impl ClientConfig {
             limits: Limits::default(),
             retry: Retry { deadline: Duration::from_secs(600), ..Retry::default() },
             silence_max: Duration::from_secs(30),
+            dial: None,
         }
     }
 

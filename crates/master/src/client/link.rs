@@ -38,7 +38,7 @@ impl Link {
             limits: config.limits,
             ..wire::Endpoint::new(SERVICE, config.incarnation)
         };
-        let connector = Connector::new(endpoint, config.tls.clone())?;
+        let connector = Connector::new(endpoint, config.tls.clone())?.over(config.dial.clone());
         let address = Endpoint::new(address.host(), address.port_or(crate::PORT))?.to_string();
         let (session, is_away) = (tokio::sync::Mutex::default(), AtomicBool::new(false));
         Ok(Link { config, address, connector, session, is_away })

@@ -28,7 +28,8 @@ use leases::Leases;
 use link::Link;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The longest that one request asks the master to wait; longer waits are several requests.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -74,7 +75,8 @@ impl Client {
     /// [`Next::Wait`] when the time is over: others have the pass's last tasks, and if they fail
     /// this client gets them; or no dataset is set. [`Next::PassOver`] once when the pass has ended;
     /// the next call asks for a task of the pass it names. After [`Client::reopen`] by any trainer
-    /// a task may belong to an earlier pass: [`crate::task::Task::pass`] tells.
+    /// a task may belong to an earlier pass ([`crate::task::Task::pass`] tells); the client's pass
+    /// ends when the master is past it again.
     pub async fn next_task(&self, timeout: Duration) -> Result<Next> {
         let _turn = self.turn.lock().await;
         let until = Instant::now() + timeout.min(FOR_EVER);
@@ -89,7 +91,9 @@ impl Client {
             let next = self.link.ask(&Request::Get(get), wait).await?;
             match &next {
                 Next::Task(task) => {
-                    *self.current_pass() = Some(task.pass);
+                    let mut pass = self.current_pass();
+                    *pass = Some(pass.map_or(task.pass, |pass| pass.max(task.pass)));
+                    drop(pass);
                     self.leases.add(task.lease(), Duration::from_millis(task.lease_ms));
                 }
                 Next::PassOver(over) => *self.current_pass() = Some(over.pass),
@@ -126,6 +130,12 @@ impl Client {
     /// background, three times before they would run out. Does not wait.
     pub fn has(&self, lease: Lease) -> bool {
         self.leases.has(lease)
+    }
+
+    /// Enters a pass: one that the master has behind it is over at once, and tasks of earlier ones,
+    /// which were opened again, belong to it. Does not wait.
+    pub fn begin_pass(&self, pass: u64) {
+        *self.current_pass() = Some(pass);
     }
 
     /// The pass that the client is in; `None` before its first task. Does not wait.

@@ -4,9 +4,9 @@ use super::desk::{Event, Reply, Ticket};
 use contract::Result;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
-use wire::{Acceptor, Connection, Sender, fault};
+use tokio::task::JoinSet;
+use wire::{Acceptor, Connection, Listener, Sender, fault};
 
 /// Requests of one connection that may be unanswered; further ones wait in the socket.
 const REQUESTS_MAX: usize = 64;
@@ -15,14 +15,17 @@ const BREATHER: Duration = Duration::from_millis(200);
 
 /// Lets peers in and hands their requests on, for ever.
 pub(super) async fn accept(
-    listener: TcpListener,
+    mut listener: Listener,
     acceptor: Acceptor,
     events: mpsc::Sender<Event>,
     connections: Arc<Semaphore>,
 ) {
+    // Ends with this task.
+    let mut conversations = JoinSet::new();
     loop {
+        while conversations.try_join_next().is_some() {}
         let socket = match listener.accept().await {
-            Ok((socket, _)) => socket,
+            Ok(socket) => socket,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(BREATHER).await;
@@ -34,7 +37,7 @@ pub(super) async fn accept(
             continue;
         };
         let (acceptor, events) = (acceptor.clone(), events.clone());
-        tokio::spawn(async move {
+        conversations.spawn(async move {
             let _place = place;
             let outcome = match acceptor.accept(socket).await {
                 Ok(established) => converse(established, events).await,
@@ -51,7 +54,8 @@ async fn converse(established: Connection, events: mpsc::Sender<Event>) -> Resul
     let Connection { sender, mut receiver, .. } = established;
     let (replies, outgoing) = mpsc::unbounded_channel();
     let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
-    let writing = tokio::spawn(write(sender, outgoing));
+    let mut writing = JoinSet::new();
+    writing.spawn(write(sender, outgoing));
     let outcome = loop {
         // The semaphore is never closed.
         let Ok(permit) = Arc::clone(&requests).acquire_owned().await else { break Ok(()) };
@@ -66,8 +70,7 @@ async fn converse(established: Connection, events: mpsc::Sender<Event>) -> Resul
             break Ok(());
         }
     };
-    // What is still to be answered is nobody's any more.
-    writing.abort();
+    // What is still to be answered is nobody's any more, and ends with `writing`.
     outcome
 }
 

@@ -20,7 +20,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, mpsc, watch};
-use wire::{Acceptor, Endpoint, Limits};
+use tokio::task::JoinSet;
+use wire::{Acceptor, Endpoint, Limits, Listener};
 
 /// Everything a master is told.
 #[derive(Debug, Clone)]
@@ -101,7 +102,7 @@ impl Master {
             }
         };
         let Recovered { facts, changes } = recovered;
-        let queue = Queue::recover(config.rules.clone(), facts, &changes, Instant::now());
+        let queue = Queue::recover(config.rules.clone(), facts, &changes, now());
         let queue = queue.map_err(|error| match &config.state_dir {
             Some(folder) => error.with("state_dir", folder.display()),
             None => error,
@@ -132,7 +133,7 @@ impl Master {
             None => {
                 let dataset = Dataset::build(wanted, &self.config.split)?;
                 tracing::info!(tasks = dataset.tasks(), "dataset is set");
-                self.queue.fill(Instant::now(), dataset);
+                self.queue.fill(now(), dataset);
                 let changes = self.queue.take_changes();
                 self.journal.as_mut().map_or(Ok(()), |journal| journal.append(&changes))
             }
@@ -146,15 +147,25 @@ impl Master {
             .enable_all()
             .build()
             .map_err(|source| Error::io("cannot start the master's runtime", source))?;
-        let outcome = runtime.block_on(self.serve(listeners, stop.clone()));
+        let outcome = runtime.block_on(async {
+            let refused = |source| Error::io("cannot listen", source);
+            let mut open = Vec::new();
+            for listener in listeners {
+                listener.set_nonblocking(true).map_err(refused)?;
+                let listener = tokio::net::TcpListener::from_std(listener).map_err(refused)?;
+                open.push(Listener::Tcp(listener));
+            }
+            self.serve(open, stop.clone()).await
+        });
         // Files of a dataset that are being looked at are not waited for.
         runtime.shutdown_background();
         outcome
     }
 
-    async fn serve(
+    /// The same as a future, over any listeners. Whatever it started ends when it is dropped.
+    pub async fn serve(
         self,
-        listeners: Vec<TcpListener>,
+        listeners: Vec<Listener>,
         mut stop: watch::Receiver<bool>,
     ) -> Result<()> {
         let Master { config, queue, journal } = self;
@@ -166,27 +177,32 @@ impl Master {
         let acceptor = Acceptor::new(endpoint, config.tls.clone())?;
         let (events, mut incoming) = mpsc::channel::<Event>(EVENTS_MAX);
         let connections = Arc::new(Semaphore::new(config.connections_max));
+        let mut accepting = JoinSet::new();
         for listener in listeners {
-            let refused = |source| Error::io("cannot listen", source);
-            listener.set_nonblocking(true).map_err(refused)?;
-            let listener = tokio::net::TcpListener::from_std(listener).map_err(refused)?;
             let (acceptor, connections) = (acceptor.clone(), Arc::clone(&connections));
-            tokio::spawn(connection::accept(listener, acceptor, events.clone(), connections));
+            accepting.spawn(connection::accept(listener, acceptor, events.clone(), connections));
         }
         let mut desk = Desk::new(queue, journal, config.split, events);
         loop {
-            let wake = desk.next_wake().unwrap_or_else(|| Instant::now() + SLEEP_MAX);
+            let wake = desk.next_wake().unwrap_or_else(|| now() + SLEEP_MAX);
             tokio::select! {
+                // In this order, so that equal runs are equal.
+                biased;
+                _ = stop.wait_for(|stop| *stop) => return Ok(()),
                 Some(event) = incoming.recv() => {
-                    desk.handle(Instant::now(), event);
+                    desk.handle(now(), event);
                     while let Ok(event) = incoming.try_recv() {
-                        desk.handle(Instant::now(), event);
+                        desk.handle(now(), event);
                     }
                 }
                 () = tokio::time::sleep_until(wake.into()) => {}
-                _ = stop.wait_for(|stop| *stop) => return Ok(()),
             }
-            desk.conclude(Instant::now())?;
+            desk.conclude(now())?;
         }
     }
+}
+
+/// The time by the runtime's clock, which stands still between the events of a simulation.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
 }

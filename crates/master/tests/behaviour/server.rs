@@ -66,6 +66,7 @@ fn config(name: &str) -> ClientConfig {
         first_delay: Duration::from_millis(1),
         delay_max: Duration::from_millis(20),
         deadline: PATIENCE,
+        ..Retry::default()
     };
     ClientConfig { name: name.to_owned(), retry, ..ClientConfig::new(fresh_incarnation()) }
 }

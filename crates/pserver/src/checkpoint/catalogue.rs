@@ -157,6 +157,12 @@ fn disagreements(shards: &[ShardFacts], model: &Model) -> Vec<String> {
     let missing =
         layout.names().map(|name| name.manifest()).filter(|name| !published.contains(name));
     problems.extend(missing.map(|name| format!("no {name}")));
+    problems.extend(shards.iter().filter(|shard| shard.cut.epoch != first.cut.epoch).map(
+        |shard| {
+            let (epoch, expected) = (shard.cut.epoch, first.cut.epoch);
+            format!("{} is of epoch {epoch}, {} of {expected}", shard.name, first.name)
+        },
+    ));
     let mut in_step = shards.iter().filter(|shard| shard.is_sync(model));
     if let Some(first) = in_step.next() {
         let stray = in_step.filter(|shard| shard.cut.version != first.cut.version);

@@ -6,6 +6,7 @@ use super::data;
 use super::manifest::{ShardFacts, tables_of};
 use super::names::{Layout, ShardName};
 use crate::message::{Join, decode_json, encode_json};
+use crate::policy::Record;
 use crate::shard::{CutFacts, Part, Restore};
 use contract::{Error, Kind, Result};
 use std::collections::HashSet;
@@ -25,9 +26,12 @@ pub struct Directory {
 /// Which checkpoint to restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// The newest complete one, or none if the folder has no cuts at all.
+    /// The newest complete one, which must exist.
     Latest,
-    /// This one.
+    /// The newest complete one, or first values (cut 0) if there is none: what the servers of a job
+    /// that is started again all agree on.
+    Common,
+    /// This one; 0 for first values.
     Cut(u64),
 }
 
@@ -35,8 +39,7 @@ impl Restore for Directory {
     /// Reads the files whose buckets meet the shard's.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] when there are cuts but none is complete, or the wanted one is not there
-    /// or not complete; [`Kind::Damaged`] and [`Kind::Unsupported`] when its files are not what they
+    /// [`Kind::NotFound`] when no cut is complete, or the wanted one is not there or not complete; [`Kind::Damaged`] and [`Kind::Unsupported`] when its files are not what they
     /// should be, [`Kind::Conflict`] when it is of another model: these offer an older one that
     /// seems good.
     fn restore(
@@ -46,19 +49,30 @@ impl Restore for Directory {
     ) -> Result<Option<CutFacts>> {
         // As a manifest gives it back: JSON may move the last bit of a number.
         let model: Model = decode_json(&encode_json(&join.model)?)?;
-        let Some(found) = self.choose(&model)? else { return Ok(None) };
+        let Some(found) = self.choose(Some(&model))? else { return Ok(None) };
         load(&found, join, &model, put)
             .map(Some)
-            .map_err(|error| self.with_offer(&error, found.cut, &model))
+            .map_err(|error| self.with_offer(&error, found.cut, Some(&model)))
     }
 }
 
 impl Directory {
-    fn choose(&self, model: &Model) -> Result<Option<Found>> {
+    /// Whether there is a checkpoint as it is wanted, as far as manifests tell.
+    ///
+    /// # Errors
+    /// As of restoring.
+    pub fn check(&self) -> Result<()> {
+        self.choose(None).map(|_| ())
+    }
+
+    fn choose(&self, model: Option<&Model>) -> Result<Option<Found>> {
         let refuse = |message: String| {
             Err(Error::new(Kind::NotFound, message).with("folder", self.folder.display()))
         };
         let mut cuts = numbers(&self.folder)?;
+        if self.which == Which::Cut(0) {
+            return Ok(None);
+        }
         if let Which::Cut(wanted) = self.which {
             cuts.retain(|cut| *cut == wanted);
             if cuts.is_empty() {
@@ -84,14 +98,24 @@ impl Directory {
         }
         let text = incomplete.join("; ");
         match (self.which, incomplete.is_empty()) {
-            (Which::Latest, true) => Ok(None),
+            (Which::Common, _) => {
+                for text in incomplete {
+                    tracing::warn!("{text}; beginning with first values");
+                }
+                Ok(None)
+            }
+            (Which::Latest, true) => refuse(
+                "there is no checkpoint to restore: the folder has none; leave --restore out to \
+                 begin with first values"
+                    .to_owned(),
+            ),
             (Which::Latest, false) => refuse(format!("no checkpoint can be restored: {text}")),
             (Which::Cut(cut), _) => refuse(format!("{text}; {}", self.offer(cut, model))),
         }
     }
 
     /// Says which checkpoint an error is of, and what to do about it.
-    fn with_offer(&self, error: &Error, cut: u64, model: &Model) -> Error {
+    fn with_offer(&self, error: &Error, cut: u64, model: Option<&Model>) -> Error {
         let text = error.message();
         let message = match error.kind() {
             Kind::Damaged => format!("checkpoint {cut} is damaged: {text}"),
@@ -115,10 +139,12 @@ impl Directory {
         }
     }
 
-    fn offer(&self, below: u64, model: &Model) -> String {
+    fn offer(&self, below: u64, model: Option<&Model>) -> String {
         let is_good = |cut: &u64| {
             inspect(&self.folder, *cut).is_ok_and(|found| match &found.state {
-                State::Complete(its_model) => **its_model == *model && found.has_data(),
+                State::Complete(its_model) => {
+                    model.is_none_or(|model| **its_model == *model) && found.has_data()
+                }
                 _ => false,
             })
         };
@@ -216,23 +242,33 @@ fn facts(
     let has_sync = candidates.iter().any(|shard| shard.is_sync(model));
     let counted = candidates.iter().filter(|shard| !has_sync || shard.is_sync(model));
     let furthest = counted.fold(None, |furthest: Option<CutFacts>, shard| {
-        let CutFacts { cut, version, pass, samples, incarnation, .. } = shard.cut;
+        let CutFacts { cut, version, pass, samples, incarnation, epoch, .. } = shard.cut;
         let other = furthest.unwrap_or(CutFacts {
             cut,
             version,
             pass,
             samples,
             incarnation,
-            trainers: Vec::new(),
+            epoch,
+            trainers: shard.cut.trainers.clone(),
         });
         Some(CutFacts {
             version: version.max(other.version),
             pass: pass.max(other.pass),
             samples: samples.max(other.samples),
+            trainers: fewest(&other.trainers, &shard.cut.trainers),
             ..other
         })
     });
     furthest.ok_or_else(|| Error::new(Kind::Damaged, "checkpoint has no shards"))
+}
+
+/// What is certainly applied of each trainer's batches. Processes and sequences are those of shards
+/// that are no more, and mean nothing to others.
+fn fewest(some: &[Record], others: &[Record]) -> Vec<Record> {
+    let both = some.iter().zip(others);
+    let batches = both.map(|(one, other)| one.batches.min(other.batches));
+    batches.map(|batches| Record { batches, ..Record::default() }).collect()
 }
 
 /// The first few of a list that may be very long.

@@ -90,6 +90,11 @@ impl Writer {
         outcome
     }
 
+    /// Gives the cut under way up; its later pieces are ignored.
+    pub fn abandon(&mut self) {
+        self.state = State::Failed;
+    }
+
     fn take(&mut self, piece: Saved) -> Result<Option<Completed>> {
         match piece {
             Saved::Begin { facts, tables } => {

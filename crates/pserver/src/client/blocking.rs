@@ -102,7 +102,7 @@ impl Blocking {
     }
 
     /// As [`Client::restored`].
-    pub fn restored(&self) -> Vec<Restored> {
+    pub fn restored(&self) -> Restored {
         self.client().restored()
     }
 

@@ -3,10 +3,11 @@
 use contract::port::{Endpoint, Ports};
 use contract::secret::Secret;
 use contract::{Error, Result};
+use std::sync::Arc;
 use std::time::Duration;
 use table::model::Model;
 use table::placement::ShardPlace;
-use wire::{Limits, Retry, tls};
+use wire::{Dial, Limits, Retry, tls};
 
 /// Everything a client is told but the addresses, which may change.
 #[derive(Debug, Clone)]
@@ -43,6 +44,8 @@ pub struct ClientConfig {
     /// A promise that no sparse gradient names a key twice. Without it every push looks for such
     /// keys (about 4 ns each) and sums their gradients, as the servers would update the row twice.
     pub keys_are_unique: bool,
+    /// Another way to the servers than TCP. Default `None`.
+    pub dial: Option<Arc<dyn Dial>>,
 }
 
 /// Frames of large requests have this size; a limit below could not work.
@@ -66,6 +69,7 @@ impl ClientConfig {
             join_timeout: Duration::from_secs(600),
             lag_ratio_max: None,
             keys_are_unique: false,
+            dial: None,
         }
     }
 

@@ -176,9 +176,7 @@ mod tests {
                     dense_ports: dense.into(),
                     sparse_ports: sparse.into(),
                     model: testing::model(),
-                    steps: None,
-                    acknowledged: 0,
-                    is_resting: false,
+                    epoch: None,
                     lag_ratio_max: None,
                 };
                 let place = join.place().unwrap();

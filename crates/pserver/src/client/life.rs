@@ -16,25 +16,62 @@ const SCAN_BYTES_MAX: u64 = 4 << 20;
 impl Client {
     /// Trainer 0: the values that were to be set are set, the servers make the rest. The others'
     /// pulls wait for it. May be called when there is nothing to begin.
+    ///
+    /// Shard 0 hears of it last, so that what has begun there has begun everywhere. If values were
+    /// set, which no server could make again, a checkpoint of them is ordered.
     pub async fn begin(&self) -> Result<()> {
-        self.ask_all(Verb::Begin, &|link, _| link.progress().has_delivered = true).await
+        let joined = self.joined();
+        if self.has_set.load(Ordering::Relaxed) && joined.iter().all(|joined| joined.can_cut) {
+            let (cut, version) = (self.position().cut + 1, self.start().version);
+            self.shared.hear_cut(cut, version);
+        }
+        let begin = || Request::of(Verb::Begin, Head::default());
+        let others = self.links.iter().skip(1);
+        try_join_all(others.map(|link| ask_one(link, begin()))).await?;
+        self.ask_first(begin()).await.map(|_| ())
     }
 
     /// Says that this trainer has no more data in this pass, and waits until none has.
     pub async fn finish_pass(&self) -> Result<()> {
-        let take = |link: &Link, head: &Head| link.progress().finish_pass(head.version, head.base);
-        self.ask_all(Verb::FinishPass, &take).await
+        let pass = self.pass.load(Ordering::Relaxed);
+        let take = |link: &Link, head: &Head| link.progress().go_on(head.version);
+        self.ask_all(Verb::FinishPass, Head { version: pass, ..Head::default() }, &take).await?;
+        self.pass.store(pass + 1, Ordering::Relaxed);
+        self.is_resting.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Says that this trainer has no data for now, but may get some in this pass: the others'
     /// steps do not wait for it until it wakes. No push may come before that.
     pub async fn rest(&self) -> Result<()> {
-        self.ask_all(Verb::Rest, &|link, _| link.progress().is_resting = true).await
+        self.ask_all(Verb::Rest, Head::default(), &|_, _| {}).await?;
+        self.is_resting.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Takes part in steps again. The values that it has are old.
+    ///
+    /// Shards in step must wait for it from one and the same step on, but each is where it is. So
+    /// all are asked for the newest step that we know of. One that is past it answers with its own,
+    /// and goes no further without us; then all are asked for the latest of these.
     pub async fn wake(&self) -> Result<()> {
-        self.ask_all(Verb::Wake, &|link, head| link.progress().wake(head.version)).await
+        let in_step = || self.links.iter().filter(|link| link.progress().is_in_step());
+        let mut step = in_step().map(|link| link.progress().version).max().unwrap_or(0);
+        loop {
+            let take = |link: &Link, head: &Head| link.progress().go_on(head.version);
+            self.ask_all(Verb::Wake, Head { version: step, ..Head::default() }, &take).await?;
+            let latest = in_step().map(|link| link.progress().steps).max().unwrap_or(step);
+            if in_step().all(|link| link.progress().steps == latest) {
+                self.is_resting.store(false, Ordering::Relaxed);
+                return Ok(());
+            }
+            step = latest;
+        }
+    }
+
+    /// Tells all shards that the epoch cannot go on.
+    pub(super) async fn abandon(&self) -> Result<()> {
+        self.ask_all(Verb::Abandon, Head::default(), &|_, _| {}).await
     }
 
     /// Waits until all trainers have called this as often as this one.
@@ -102,14 +139,27 @@ impl Client {
     }
 
     /// Leaves the job for good; servers end when all trainers have. No call may follow.
+    ///
+    /// Shard 0 hears of it first and once more at the end: if this process dies on the way, its
+    /// successor learns there that nothing is left to do, and tells the rest.
     pub async fn goodbye(&self) -> Result<()> {
-        try_join_all(self.links.iter().map(|link| link.leave())).await.map(|_| ())
+        let had_left = self.start().has_left;
+        let (first, others) = self.links.split_at(1);
+        if !had_left {
+            try_join_all(first.iter().map(|link| link.begin_leave())).await?;
+        }
+        try_join_all(others.iter().map(|link| link.leave(had_left))).await?;
+        try_join_all(first.iter().map(|link| link.leave(had_left))).await.map(|_| ())
     }
 
     /// Asks every shard the same.
-    async fn ask_all(&self, verb: Verb, take: &(dyn Fn(&Link, &Head) + Sync)) -> Result<()> {
-        let requests: Vec<_> =
-            self.links.iter().map(|_| vec![Request::of(verb, Head::default())]).collect();
+    async fn ask_all(
+        &self,
+        verb: Verb,
+        head: Head,
+        take: &(dyn Fn(&Link, &Head) + Sync),
+    ) -> Result<()> {
+        let requests: Vec<_> = self.links.iter().map(|_| vec![Request::of(verb, head)]).collect();
         let take = |link: &Link, _: &Request<'_>, reply: &Payload<Body>| {
             take(link, &reply.head);
             Ok(())

@@ -8,9 +8,11 @@
 use super::config::{Addresses, ClientConfig};
 use super::plan::Request;
 use super::progress::Progress;
-use crate::message::{Head, Join, Joined, Payload, Verb, decode_json, encode_json};
+use crate::message::{
+    Epoch, FLAG_LAST, Head, Join, Joined, Payload, Verb, decode_json, encode_json,
+};
 use contract::{Error, Kind, Result};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use wire::{Body, Connection, Connector, Delivery, Header, Session, Waiter, fault};
@@ -23,6 +25,8 @@ pub(super) struct Shared {
     pub(super) servers: u32,
     /// The newest checkpoint cut heard of, and its version; repeated to every shard.
     pub(super) cut: Mutex<(u64, u64)>,
+    /// What shard 0 has said; every request carries its number.
+    pub(super) epoch: OnceLock<Epoch>,
 }
 
 pub(super) struct Link {
@@ -52,7 +56,7 @@ impl Link {
     /// Asks all at once and takes the answers as they come, again on a new connection when one
     /// breaks. Requests of one call arrive in their order.
     pub(super) async fn exchange(&self, requests: &[Request<'_>], take: Take<'_>) -> Result<()> {
-        self.exchange_until(requests, take, false).await
+        self.exchange_until(requests, take, None).await
     }
 
     /// Joins if that was not done yet.
@@ -60,11 +64,17 @@ impl Link {
         self.exchange(&[], &mut |_, _| Ok(())).await
     }
 
+    /// Says that this trainer leaves.
+    pub(super) async fn begin_leave(&self) -> Result<()> {
+        self.exchange(&[Request::of(Verb::Goodbye, Head::default())], &mut |_, _| Ok(())).await
+    }
+
     /// Leaves for good. The server may end as soon as it has heard, so that one which cannot be
-    /// found after the goodbye was sent has heard it.
-    pub(super) async fn leave(&self) -> Result<()> {
-        let goodbye = [Request::of(Verb::Goodbye, Head::default())];
-        self.exchange_until(&goodbye, &mut |_, _| Ok(()), true).await?;
+    /// found after the goodbye was sent has heard it, and so has one that our predecessor, who had
+    /// begun to leave, may have told.
+    pub(super) async fn leave(&self, had_left: bool) -> Result<()> {
+        let goodbye = [Request::of(Verb::Goodbye, Head { flags: FLAG_LAST, ..Head::default() })];
+        self.exchange_until(&goodbye, &mut |_, _| Ok(()), Some(had_left)).await?;
         self.progress().has_left = true;
         *self.session.lock().await = None;
         Ok(())
@@ -119,11 +129,11 @@ impl Link {
         &self,
         requests: &[Request<'_>],
         take: Take<'_>,
-        may_end: bool,
+        was_told: Option<bool>,
     ) -> Result<()> {
         let mut attempts = self.shared.config.retry.start();
         let mut answered = vec![false; requests.len()];
-        let mut was_sent = false;
+        let mut was_sent = was_told == Some(true);
         loop {
             let before = answered.iter().filter(|answered| **answered).count();
             let outcome = match self.session().await {
@@ -131,7 +141,7 @@ impl Link {
                     was_sent = true;
                     self.attempt(&session, requests, &mut answered, take).await
                 }
-                Err(Failure::Broken(_)) if may_end && was_sent => return Ok(()),
+                Err(Failure::Broken(_)) if was_told.is_some() && was_sent => return Ok(()),
                 Err(failure) => Err(failure),
             };
             match outcome {
@@ -192,11 +202,9 @@ impl Link {
         deliveries: &UnboundedSender<Delivery>,
     ) -> std::result::Result<(), Failure> {
         let (cut, cut_version) = *self.shared.cut();
-        let mut head = Head { cut, cut_version, rank: self.shared.config.rank, ..request.head };
-        if request.verb == Verb::FinishPass {
-            // Not fixed before: a server that restarted may be a pass behind.
-            head.version = self.progress().pass;
-        }
+        let epoch = self.shared.epoch.get().map_or(0, |epoch| epoch.number);
+        let rank = self.shared.config.rank;
+        let head = Head { cut, cut_version, rank, epoch, ..request.head };
         let heads = crate::message::encode_heads(head, &request.entries);
         let mut parts: Vec<&[u8]> =
             Vec::with_capacity(1 + request.keys.len() + request.values.len());
@@ -231,18 +239,29 @@ impl Link {
             true => Failure::Broken(error),
             false => Failure::Final(error),
         })?;
+        let server = connection.peer.incarnation;
+        self.progress().check_server(server).map_err(Failure::Final)?;
         let body = self.introduce(&mut connection).await?;
         let joined: Joined = decode_json(&body).map_err(Failure::Final)?;
-        let (is_back, lost) = {
-            let mut progress = self.progress();
-            let before = progress.restarts;
-            let lost = progress.join(&joined, connection.peer.incarnation);
-            (progress.restarts > before, lost.map_err(Failure::Final)?)
-        };
-        if is_back {
-            tracing::warn!(server = address, lost_steps = lost, "server has restarted");
-        }
+        self.agree(&joined).map_err(Failure::Final)?;
+        self.progress().join(&joined, server);
         Ok(Session::start(connection))
+    }
+
+    /// Takes the word of shard 0 for the epoch, and nobody else's.
+    fn agree(&self, joined: &Joined) -> Result<()> {
+        let epoch = self.shared.epoch.get_or_init(|| joined.epoch);
+        if !epoch.is_same(&joined.epoch) {
+            let message = "server is of another epoch than shard 0; start all servers again with \
+                           the same --restore, and then the trainers";
+            return Err(Error::new(Kind::Conflict, message)
+                .with("epoch", joined.epoch.number)
+                .with("of_shard_0", epoch.number));
+        }
+        if let Some((cut, version)) = joined.announced {
+            self.shared.hear_cut(cut, version);
+        }
+        Ok(())
     }
 
     async fn introduce(&self, connection: &mut Connection) -> std::result::Result<Body, Failure> {
@@ -269,7 +288,6 @@ impl Link {
 
     fn introduction(&self) -> Join {
         let Shared { config, servers, .. } = &*self.shared;
-        let progress = self.progress();
         Join {
             rank: config.rank,
             trainers: config.trainers,
@@ -279,9 +297,7 @@ impl Link {
             dense_ports: config.ports.dense.into(),
             sparse_ports: config.ports.sparse.into(),
             model: config.model.clone(),
-            steps: progress.has_joined().then_some(progress.steps),
-            acknowledged: progress.acknowledged,
-            is_resting: progress.is_resting,
+            epoch: self.shared.epoch.get().copied(),
             lag_ratio_max: config.lag_ratio_max,
         }
     }
@@ -302,7 +318,7 @@ impl Shared {
         self.cut.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hear_cut(&self, cut: u64, version: u64) {
+    pub(super) fn hear_cut(&self, cut: u64, version: u64) {
         let mut known = self.cut();
         if cut > known.0 {
             *known = (cut, version);

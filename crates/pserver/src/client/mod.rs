@@ -32,13 +32,14 @@ pub use wire::blocking::Interrupt;
 pub use wire::tls;
 pub use wire::{Retry, fresh_incarnation};
 
-use contract::Result;
+use crate::message::Joined;
+use contract::{Error, Kind, Result};
 use layout::Layout;
 use link::{Link, Shared};
 use split::Shelf;
 use std::fmt;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use wire::{Connector, Endpoint};
 
 /// A trainer's connection to all parameter servers of its job. Needs a tokio runtime with time and
@@ -51,6 +52,11 @@ pub struct Client {
     is_stepping: tokio::sync::Mutex<bool>,
     /// How often the trainers were synchronized.
     synchronized: AtomicU64,
+    /// The pass under way.
+    pass: AtomicU64,
+    is_resting: AtomicBool,
+    /// Values were set that the servers could not make again.
+    has_set: AtomicBool,
     shelf: Shelf,
     heartbeats: Vec<tokio::task::AbortHandle>,
 }
@@ -129,19 +135,27 @@ pub struct Start {
     pub needs_values: bool,
     /// Updates so far, of the shard that is furthest.
     pub version: u64,
-    /// Passes so far.
+    /// Passes that this rank has finished.
     pub pass: u64,
-    /// The newest checkpoint that a shard's values came from, if any.
-    pub restored_cut: Option<u64>,
+    /// Batches of the pass under way that this rank has delivered: a process that goes on for
+    /// another skips as many.
+    pub batches: u64,
+    /// Whether this rank had no data when its last process was heard of; it has to wake first.
+    pub is_resting: bool,
+    /// Whether an earlier process of this rank has ended its training: there is nothing left to do
+    /// but to leave.
+    pub has_left: bool,
+    /// The epoch, and the checkpoint it began with.
+    pub restored: Restored,
 }
 
-/// A checkpoint that a server began with.
+/// An epoch and what it began with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Restored {
-    /// The number of the checkpoint.
+    /// The number of the checkpoint; 0 for first values.
     pub cut: u64,
-    /// Which life of the server that was.
-    pub server: u64,
+    /// The epoch.
+    pub epoch: u32,
 }
 
 /// How far a client is, and what it went through.
@@ -151,12 +165,8 @@ pub struct Position {
     pub version: u64,
     /// The pass under way.
     pub pass: u64,
-    /// The newest checkpoint cut that was announced, 0 for none.
+    /// The highest number of a checkpoint cut that is in use, 0 for none.
     pub cut: u64,
-    /// How often a server came back as another process.
-    pub server_restarts: u64,
-    /// Updates that were lost with servers, as far as they said, the most of any shard.
-    pub lost_steps: u64,
 }
 
 impl Client {
@@ -177,11 +187,11 @@ impl Client {
             limits: config.limits,
             ..Endpoint::new(crate::message::SERVICE, config.incarnation)
         };
-        let connector = Connector::new(endpoint, config.tls.clone())?;
+        let connector = Connector::new(endpoint, config.tls.clone())?.over(config.dial.clone());
         let layout = Layout::new(&config.model, servers, config.ports);
-        let cut = Mutex::default();
+        let (cut, epoch) = (Mutex::default(), OnceLock::new());
         let addresses = Box::new(addresses);
-        let shared = Arc::new(Shared { config, addresses, connector, servers, cut });
+        let shared = Arc::new(Shared { config, addresses, connector, servers, cut, epoch });
         let link = |(server, port)| Arc::new(Link::new(Arc::clone(&shared), server, port));
         let mut client = Client {
             links: layout.links().map(link).collect(),
@@ -189,10 +199,21 @@ impl Client {
             layout,
             is_stepping: tokio::sync::Mutex::new(false),
             synchronized: AtomicU64::new(0),
+            pass: AtomicU64::new(0),
+            is_resting: AtomicBool::new(false),
+            has_set: AtomicBool::new(false),
             shelf: Shelf::default(),
             heartbeats: Vec::new(),
         };
-        futures_util::future::try_join_all(client.links.iter().map(|link| link.join())).await?;
+        // Shard 0 decides about the epoch: what it says is told to the others.
+        let (first, others) = client.links.split_at(1);
+        for link in first {
+            link.join().await?;
+        }
+        if !client.start().has_left {
+            futures_util::future::try_join_all(others.iter().map(|link| link.join())).await?;
+            client.settle().await?;
+        }
         let synchronized = |link: &Arc<Link>| link.progress().joined.as_ref()?.synchronized.into();
         let reached = client.links.iter().filter_map(synchronized).max();
         client.synchronized = AtomicU64::new(reached.unwrap_or(0));
@@ -218,37 +239,68 @@ impl Client {
 
     /// What the servers said when the client joined.
     pub fn start(&self) -> Start {
-        let mut start = Start { needs_values: false, version: 0, pass: 0, restored_cut: None };
-        for link in &self.links {
-            let Some(joined) = link.progress().joined.clone() else { continue };
-            start.needs_values |= joined.needs_values;
-            start.version = start.version.max(joined.version);
-            start.pass = start.pass.max(joined.pass);
-            start.restored_cut = start.restored_cut.max(joined.restored_cut);
+        let all = self.joined();
+        // Where shards differ, this rank's predecessor was cut off between them: what is behind in
+        // the position of the last one is not lost, what is ahead is not done again there.
+        let position = all.iter().map(|joined| (joined.pass, joined.batches)).min();
+        let (pass, batches) = position.unwrap_or_default();
+        Start {
+            needs_values: all.iter().any(|joined| joined.needs_values),
+            version: all.iter().map(|joined| joined.version).max().unwrap_or(0),
+            pass,
+            batches,
+            is_resting: all.iter().any(|joined| joined.is_resting),
+            has_left: all.first().is_some_and(|joined| joined.has_left),
+            restored: self.restored(),
         }
-        start
     }
 
-    /// The checkpoints that servers began with, each life of a server once.
-    pub fn restored(&self) -> Vec<Restored> {
-        let mut restored: Vec<Restored> =
-            self.links.iter().filter_map(|link| link.progress().restored).collect();
-        restored.sort_unstable();
-        restored.dedup();
-        restored
+    /// The epoch, and the checkpoint that all servers began it with.
+    pub fn restored(&self) -> Restored {
+        let epoch = self.shared.epoch.get();
+        let (cut, epoch) = epoch.map_or((0, 0), |epoch| (epoch.cut, epoch.number));
+        Restored { cut, epoch }
+    }
+
+    fn joined(&self) -> Vec<Joined> {
+        self.links.iter().filter_map(|link| link.progress().joined.clone()).collect()
+    }
+
+    /// Goes on for an earlier process of this rank, if there was one.
+    ///
+    /// A step that some shards in step have and others lack can be neither completed nor undone:
+    /// the servers are told, and the job ends, to go on from a checkpoint.
+    async fn settle(&self) -> Result<()> {
+        let start = self.start();
+        self.pass.store(start.pass, Ordering::Relaxed);
+        if start.is_resting {
+            // Perhaps not everywhere: it may have died on the way to rest, or to wake.
+            return self.rest().await;
+        }
+        let all = self.joined();
+        let in_step = all.iter().filter(|joined| joined.is_in_step && joined.pass == start.pass);
+        let steps = in_step.map(|joined| joined.steps);
+        if steps.clone().min() == steps.max() {
+            return Ok(());
+        }
+        let told = self.abandon().await;
+        let message = "an earlier process of this trainer died within a step that some servers \
+                       have applied and others have not; all servers and trainers have to start \
+                       again from the newest checkpoint";
+        Err(Error::new(Kind::Conflict, message)
+            .with("rank", self.shared.config.rank)
+            .because(told.map_or_else(|error| error.chain(), |()| "servers were told".to_owned())))
     }
 
     /// How far the client is.
     pub fn position(&self) -> Position {
-        let mut position = Position { cut: self.shared.cut().0, ..Position::default() };
-        for link in &self.links {
-            let progress = link.progress();
-            position.version = position.version.max(progress.version);
-            position.pass = position.pass.max(progress.pass);
-            position.server_restarts = position.server_restarts.max(progress.restarts);
-            position.lost_steps = position.lost_steps.max(progress.lost_steps);
+        let numbered = self.joined().iter().map(|joined| joined.cut).max().unwrap_or(0);
+        let versions = self.links.iter().map(|link| link.progress().version);
+        Position {
+            version: versions.max().unwrap_or(0),
+            pass: self.pass.load(Ordering::Relaxed),
+            cut: self.shared.cut().0.max(numbered),
         }
-        position
     }
 }
 

@@ -9,6 +9,7 @@ use crate::message::{
 };
 use contract::{Error, Kind, Result};
 use futures_util::future::try_join_all;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use wire::Body;
 
@@ -70,6 +71,10 @@ impl Client {
                 "an earlier push was interrupted or failed halfway; start the trainer again",
             ));
         }
+        if self.is_resting.load(Ordering::Relaxed) {
+            let message = "this trainer rests, so that no step waits for it; it has to wake first";
+            return Err(Error::new(Kind::Conflict, message));
+        }
         let mut requests = Vec::with_capacity(self.links.len());
         for (number, link) in self.links.iter().enumerate() {
             let pushes = Plan::given(Verb::Push, &self.layout, number, gradients, &given)?;
@@ -107,17 +112,19 @@ impl Client {
     pub async fn set(&self, values: &[Value<'_>]) -> Result<()> {
         let rows = self.given_rows(values, true)?;
         let mut requests = Vec::with_capacity(self.links.len());
-        for number in 0..self.links.len() {
+        for (number, link) in self.links.iter().enumerate() {
+            // An earlier process of trainer 0 has set them there, and training has begun.
+            if !link.progress().joined.as_ref().is_none_or(|joined| joined.needs_values) {
+                requests.push(Vec::new());
+                continue;
+            }
             let Plan { mut dense, sparse } =
                 Plan::given(Verb::Set, &self.layout, number, values, &rows)?;
             dense.extend(sparse);
             requests.push(dense);
         }
-        let take = |link: &Link, _: &Request<'_>, _: &Payload<Body>| {
-            link.progress().has_delivered = true;
-            Ok(())
-        };
-        self.ask(&requests, &take).await?;
+        self.ask(&requests, &|_, _, _| Ok(())).await?;
+        self.has_set.store(true, Ordering::Relaxed);
         drop(requests);
         self.keep_buffers(rows);
         Ok(())

@@ -14,11 +14,15 @@ use crate::message::SERVICE;
 use crate::shard::ShardConfig;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
+use std::fmt;
+use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use wire::{Acceptor, Endpoint, Limits};
+use wire::{Acceptor, Endpoint, Limits, Listener};
 
 /// Everything a server is told; what is missing it learns from the trainers.
 #[derive(Debug, Clone)]
@@ -41,10 +45,15 @@ pub struct ServerConfig {
     pub table_bytes_max: usize,
     /// A trainer that is silent for longer has vanished.
     pub trainer_timeout: Duration,
+    /// How long after the first trainer the last one may come.
+    pub join_timeout: Duration,
+    /// How long trainers may wait for others that are heard of but deliver nothing.
+    pub stall_timeout: Duration,
     /// Where to keep checkpoints, and how often to write one.
     pub checkpoint: Option<Checkpointing>,
-    /// Begin with a checkpoint.
-    pub restore: Option<checkpoint::Directory>,
+    /// Which checkpoint to begin with, of those in the folder of `checkpoint`; without one, first
+    /// values. Shard 0 decides for all: other servers begin with what it says.
+    pub restore: Option<checkpoint::Which>,
 }
 
 /// How checkpoints are written.
@@ -56,6 +65,14 @@ pub struct Checkpointing {
     pub keep: u32,
     /// How often; `None` writes one only when a trainer orders it and when the server ends.
     pub interval: Option<Duration>,
+    /// Stands for the disk in a simulation; otherwise a thread writes and may wait for the real one.
+    pub disk: Option<Arc<dyn Disk>>,
+}
+
+/// How a disk takes what is written to it.
+pub trait Disk: fmt::Debug + Send + Sync {
+    /// Waits as long as the disk takes for so many bytes, or fails as a full one does.
+    fn write(&self, bytes: usize) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + '_>>;
 }
 
 impl ServerConfig {
@@ -71,6 +88,8 @@ impl ServerConfig {
             connections_max: 4096,
             table_bytes_max: usize::MAX,
             trainer_timeout: Duration::from_secs(60),
+            join_timeout: Duration::from_secs(600),
+            stall_timeout: Duration::from_secs(6 * 3600),
             checkpoint: None,
             restore: None,
         }
@@ -89,17 +108,39 @@ impl ServerConfig {
         Ok(())
     }
 
+    fn acceptor(&self) -> Result<Acceptor> {
+        self.check()?;
+        let endpoint = Endpoint {
+            token: self.token.clone(),
+            limits: self.limits,
+            ..Endpoint::new(SERVICE, self.incarnation)
+        };
+        Acceptor::new(endpoint, self.tls.clone())
+    }
+
     fn shard(&self) -> ShardConfig {
         ShardConfig {
             incarnation: self.incarnation,
             trainers: self.trainers,
             trainer_timeout: self.trainer_timeout,
+            join_timeout: self.join_timeout,
+            stall_timeout: self.stall_timeout,
             table_bytes_max: self.table_bytes_max,
             can_cut: self.checkpoint.is_some(),
             cut_interval: self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.interval),
             preset: self.preset,
         }
     }
+}
+
+/// One port as a future, over any listeners, in a [`tokio::task::LocalSet`]: what [`run`] does on a
+/// thread of its own. `stops` are the signal to stop, and that another port of the server has failed.
+pub async fn serve_port(
+    listeners: Vec<Listener>,
+    config: &ServerConfig,
+    stops: [watch::Receiver<bool>; 2],
+) -> Result<()> {
+    port::run(0, listeners, config.acceptor()?, config, stops).await
 }
 
 /// Serves until all trainers have left, `stop` turns true, or the job cannot go on.
@@ -111,13 +152,7 @@ pub fn run(
     config: &ServerConfig,
     stop: &watch::Receiver<bool>,
 ) -> Result<()> {
-    config.check()?;
-    let endpoint = Endpoint {
-        token: config.token.clone(),
-        limits: config.limits,
-        ..Endpoint::new(SERVICE, config.incarnation)
-    };
-    let acceptor = Acceptor::new(endpoint, config.tls.clone())?;
+    let acceptor = config.acceptor()?;
     // A port that fails takes the others with it.
     let (failed, has_failed) = watch::channel(false);
     std::thread::scope(|scope| {

@@ -3,19 +3,20 @@
 use super::link::Link;
 use super::saver::Saver;
 use super::{Checkpointing, ServerConfig};
-use crate::checkpoint::{self, Which};
+use crate::checkpoint::{self, Directory, Which};
 use crate::message::{Join, Verb};
 use crate::metrics::Metrics;
 use crate::shard::{CutFacts, Part, Reply, Request, Restore, Saved, Shard};
 use contract::{Error, Kind, Result};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinSet, LocalSet};
-use wire::{Acceptor, Body, Connection, Frame, Header};
+use wire::{Acceptor, Body, Connection, Frame, Header, Listener};
 
 const TICK: Duration = Duration::from_millis(200);
 /// How long replies to a job that has ended may take to leave.
@@ -43,11 +44,27 @@ pub(super) fn serve(
             let place = |source| Error::io("cannot listen", source);
             listener.set_nonblocking(true).map_err(place)?;
             number = listener.local_addr().map_err(place)?.port();
-            open.push(tokio::net::TcpListener::from_std(listener).map_err(place)?);
+            let listener = tokio::net::TcpListener::from_std(listener).map_err(place)?;
+            open.push(Listener::Tcp(listener));
         }
-        let port = Rc::new(Port::new(number, config)?);
-        port.run(open, acceptor, config, stops).await
+        run(number, open, acceptor, config, stops).await
     })
+}
+
+/// The same as a future in a [`LocalSet`].
+pub(super) async fn run(
+    number: u16,
+    listeners: Vec<Listener>,
+    acceptor: Acceptor,
+    config: &ServerConfig,
+    stops: [watch::Receiver<bool>; 2],
+) -> Result<()> {
+    Rc::new(Port::new(number, config)?).run(listeners, acceptor, config, stops).await
+}
+
+/// The time by the runtime's clock, which stands still between the events of a simulation.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
 }
 
 /// Where an answer goes.
@@ -60,7 +77,8 @@ struct Token {
 struct Port {
     shard: RefCell<Shard<Token, Body>>,
     restore: RefCell<Source>,
-    links: RefCell<HashMap<u64, Rc<Link>>>,
+    /// By number of the connection.
+    links: RefCell<BTreeMap<u64, Rc<Link>>>,
     /// Connections so far; they are numbered.
     connections: Cell<u64>,
     /// The job is over, or has failed.
@@ -72,7 +90,11 @@ struct Port {
 }
 
 /// Where values come from when the first trainer joins.
-struct Source(Option<checkpoint::Directory>);
+struct Source {
+    folder: Option<PathBuf>,
+    /// What this server was told.
+    which: Option<Which>,
+}
 
 impl Restore for Source {
     fn restore(
@@ -80,28 +102,54 @@ impl Restore for Source {
         join: &Join,
         put: &mut dyn FnMut(usize, Part<'_>) -> Result<()>,
     ) -> Result<Option<CutFacts>> {
-        let Some(directory) = &mut self.0 else { return Ok(None) };
-        match directory.restore(join, put) {
-            // The job before this one ended before its first checkpoint was complete.
-            Err(error) if error.kind() == Kind::NotFound && directory.which == Which::Latest => {
-                tracing::warn!(error = %error.chain(), "no complete checkpoint: beginning anew");
-                Ok(None)
+        let wanted = match join.epoch {
+            None => self.which,
+            Some(epoch) => {
+                let is_other = match self.which {
+                    None | Some(Which::Common) => false,
+                    Some(Which::Latest) => epoch.cut == 0,
+                    Some(Which::Cut(cut)) => epoch.cut != cut,
+                };
+                if is_other {
+                    let message = "this server was told another --restore than shard 0, which \
+                                   decides; start all servers with the same";
+                    return Err(Error::new(Kind::Conflict, message)
+                        .with("restore", format_args!("{:?}", self.which))
+                        .with("of_shard_0", epoch.cut));
+                }
+                Some(Which::Cut(epoch.cut))
             }
-            outcome => outcome,
+        };
+        match (wanted, &self.folder) {
+            (None | Some(Which::Cut(0)), _) | (Some(Which::Common), None) => Ok(None),
+            (Some(which), Some(folder)) => {
+                Directory { folder: folder.clone(), which }.restore(join, put)
+            }
+            (Some(Which::Cut(cut)), None) => {
+                let message = "shard 0 begins with a checkpoint, and this server has no folder to \
+                               find it in; give all servers the same --checkpoint_dir";
+                Err(Error::new(Kind::Conflict, message).with("cut", cut))
+            }
+            (Some(Which::Latest), None) => {
+                Err(Error::invalid("there is no folder to restore from; give --checkpoint_dir"))
+            }
         }
     }
 }
 
 impl Port {
     fn new(number: u16, config: &ServerConfig) -> Result<Self> {
-        let mut shard = Shard::new(config.shard(), Metrics::new(number), Instant::now());
+        let mut shard = Shard::new(config.shard(), Metrics::new(number), now());
         if let Some(checkpoint) = &config.checkpoint {
             // Another job's, perhaps: its checkpoints are not overwritten.
             shard.number_cuts_after(checkpoint::newest(&checkpoint.folder)?);
         }
         Ok(Port {
             shard: RefCell::new(shard),
-            restore: RefCell::new(Source(config.restore.clone())),
+            restore: RefCell::new(Source {
+                folder: config.checkpoint.as_ref().map(|checkpoint| checkpoint.folder.clone()),
+                which: config.restore,
+            }),
             links: RefCell::default(),
             connections: Cell::new(0),
             has_ended: Notify::new(),
@@ -114,7 +162,7 @@ impl Port {
 
     async fn run(
         self: Rc<Self>,
-        listeners: Vec<tokio::net::TcpListener>,
+        listeners: Vec<Listener>,
         acceptor: Acceptor,
         config: &ServerConfig,
         [mut stop, mut has_failed]: [watch::Receiver<bool>; 2],
@@ -132,8 +180,10 @@ impl Port {
         let mut is_whole = true;
         loop {
             tokio::select! {
+                // In this order, so that equal runs are equal.
+                biased;
                 _ = ticks.tick() => {
-                    self.shard.borrow_mut().tick(Instant::now());
+                    self.shard.borrow_mut().tick(now());
                     self.deliver();
                 }
                 () = self.has_ended.notified() => {}
@@ -169,13 +219,13 @@ impl Port {
 
     async fn accept(
         self: Rc<Self>,
-        listener: tokio::net::TcpListener,
+        mut listener: Listener,
         acceptor: Acceptor,
         connections_max: usize,
     ) {
         loop {
             let socket = match listener.accept().await {
-                Ok((socket, _)) => socket,
+                Ok(socket) => socket,
                 Err(error) => {
                     // Out of file descriptors, most likely: others must end before we go on.
                     tracing::warn!(port = self.number, %error, "cannot accept a connection");
@@ -248,9 +298,9 @@ impl Port {
         let token = Token { connection, request };
         match Verb::decode(request.kind) {
             Ok(verb) => {
-                let request = Request { token, verb, incarnation, body };
+                let request = Request { token, verb, incarnation, connection, body };
                 let mut shard = self.shard.borrow_mut();
-                shard.handle(Instant::now(), request, &mut *self.restore.borrow_mut());
+                shard.handle(now(), request, &mut *self.restore.borrow_mut());
             }
             Err(error) => self.put(token, Reply::Error(error)),
         }

@@ -3,15 +3,17 @@
 //! A checkpoint is a cut through the whole job: all shards as they were after the same update. But
 //! shards do not know each other, only trainers know all of them. So shard 0 announces the cut in
 //! its replies, two updates ahead, and trainers repeat in every push what they have heard. In sync
-//! mode a trainer has read a reply of shard 0 for version v+1 before it pushes step v+1 anywhere,
-//! so every shard hears of a cut announced at v for v+2 before it can get there. In async mode
-//! there is no common update: a shard cuts when it first hears, and each is from one instant.
+//! mode, when shard 0 announces at version v a cut for v+2, some trainer has not delivered step v to
+//! it: that one hears of the cut in the reply to that push, before it pushes step v+1 anywhere, and
+//! no shard gets to v+2 without that. Shard 0 therefore counts steps even if it holds nothing that
+//! is updated in step. In async mode there is no common update: a shard cuts when it first hears,
+//! and each is from one instant.
 //!
 //! At the cut the tables only note it. The server then asks for one saved piece after the other
 //! while requests go on; the tables copy what is about to change before it was asked for.
 
 use super::table::{Table, Values};
-use super::{Phase, Reply, Shard};
+use super::{Reply, Shard};
 use crate::message::Head;
 use crate::policy::Record;
 use contract::{Error, Kind, Result};
@@ -33,6 +35,9 @@ pub struct CutFacts {
     pub samples: u64,
     /// Which life of the server it was.
     pub incarnation: u64,
+    /// The epoch; 0 in checkpoints of releases that had none.
+    #[serde(default)]
+    pub epoch: u32,
     /// What was applied of each trainer's pushes.
     pub trainers: Vec<Record>,
 }
@@ -82,8 +87,10 @@ pub enum Saved {
 
 /// How far this shard is with checkpoints.
 pub(super) struct Progress {
-    /// The newest cut heard of, and its version.
+    /// The newest cut heard of in this epoch, and its version.
     announced: (u64, u64),
+    /// The highest number that is in use on disk.
+    numbered: u64,
     /// Announced and not yet begun.
     due: Option<(u64, u64)>,
     active: Option<Active>,
@@ -101,6 +108,7 @@ impl Progress {
     pub(super) fn new(now: Instant) -> Self {
         Progress {
             announced: (0, 0),
+            numbered: 0,
             due: None,
             active: None,
             completed: 0,
@@ -116,9 +124,14 @@ impl Progress {
         self.completed
     }
 
+    /// The highest number that is in use.
+    pub(super) fn number(&self) -> u64 {
+        self.numbered.max(self.announced.0)
+    }
+
     /// Later cuts have higher numbers than the one that was restored.
     pub(super) fn resume_after(&mut self, cut: u64) {
-        self.announced = self.announced.max((cut, 0));
+        self.numbered = self.numbered.max(cut);
         self.completed = cut;
     }
 }
@@ -159,7 +172,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
 
     /// Cuts get higher numbers than this one, which is on disk already.
     pub fn number_cuts_after(&mut self, cut: u64) {
-        self.cut.announced = self.cut.announced.max((cut, 0));
+        self.cut.numbered = self.cut.numbered.max(cut);
     }
 
     /// Whether a cut is under way.
@@ -174,13 +187,14 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     }
 
     /// Cuts now, whatever was announced: the server is about to end. False if there is nothing to
-    /// save.
+    /// save, or if a step is partly applied: other shards may have other parts of it.
     pub fn begin_last_cut(&mut self) -> bool {
         let Some(job) = &self.job else { return false };
-        if job.phase != Phase::Ready || self.is_cutting() {
+        let is_torn = job.has_sync && job.is_mid_step;
+        if !job.epoch.has_begun || is_torn || self.is_cutting() {
             return false;
         }
-        let cut = self.cut.announced.0 + 1;
+        let cut = self.cut.number().saturating_add(1);
         self.cut.announced = (cut, job.version);
         self.begin_cut(cut);
         true
@@ -228,22 +242,21 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     pub(super) fn take_due_cut(&mut self) {
         let (Some((cut, version)), Some(job)) = (self.cut.due, &self.job) else { return };
         let is_time = !job.has_sync || job.version >= version;
-        if is_time && job.phase == Phase::Ready && !self.is_cutting() {
+        if is_time && job.epoch.has_begun && !self.is_cutting() {
             self.cut.due = None;
             self.begin_cut(cut);
         }
     }
 
     fn is_announcer(&self) -> bool {
-        self.job.as_ref().is_some_and(|job| {
-            job.phase == Phase::Ready && job.join.server == 0 && job.join.port == 0
-        })
+        self.job.as_ref().is_some_and(|job| job.epoch.has_begun && job.join.is_to_first())
     }
 
     fn announce(&mut self) {
         let Some(job) = &self.job else { return };
         let ahead = if job.has_sync { 2 } else { 0 };
-        self.cut.announced = (self.cut.announced.0 + 1, job.version + ahead);
+        self.cut.announced =
+            (self.cut.number().saturating_add(1), job.version.saturating_add(ahead));
         self.cut.due = Some(self.cut.announced);
         self.take_due_cut();
     }
@@ -259,7 +272,8 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             pass: job.pass,
             samples: job.samples,
             incarnation: self.config.incarnation,
-            trainers: self.members.records(),
+            epoch: job.epoch.number,
+            trainers: self.members.records(job.has_sync.then_some(job.version)),
         };
         self.cut.active = Some(Active::Begin(Box::new(facts)));
     }

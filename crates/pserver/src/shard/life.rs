@@ -1,9 +1,9 @@
 //! A job's life on a shard: trainers join, values begin, passes end, trainers leave.
 
 use super::table::Table;
-use super::{Job, Phase, Reply, Restore, Shard, Waiting, not_joined};
-use crate::message::{Head, Join, Joined, Message, Payload, encode_json};
-use crate::policy::Progress;
+use super::{Job, Parked, Reply, Restore, Shard, Waiting, not_joined};
+use crate::message::{Epoch, FLAG_LAST, Head, Join, Joined, Message, Payload, encode_json};
+use crate::policy::{Arrival, Membership, Speaker};
 use contract::mode::Mode;
 use contract::{Error, Kind, Result};
 use std::ops::Deref;
@@ -15,54 +15,102 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         &mut self,
         now: Instant,
         join: Join,
-        incarnation: u64,
+        who: Speaker,
         restore: &mut dyn Restore,
     ) -> Result<Reply> {
+        self.check_trainers(&join)?;
+        self.forget_other_epoch(&join)?;
         self.check_join(&join)?;
-        let (rank, steps, acknowledged) = (join.rank, join.steps, join.acknowledged);
-        let is_resting = join.is_resting;
         if self.job.is_none() {
             join.model.check()?;
             self.job = Some(self.start_job(join, restore)?);
+            (self.joined, self.moved) = (now, now);
         }
         let job = self.job.as_mut().ok_or_else(not_joined)?;
-        let progress = Progress { steps, acknowledged, version: job.version, is_resting };
-        if self.members.join(now, rank, incarnation, progress)? {
-            for table in job.tables.iter_mut().flatten() {
-                table.drop_arrivals(rank);
-            }
+        let arrival = self.members.join(now, who, job.version)?;
+        if let Arrival::Successor { frames } = arrival {
+            self.succeed(who.rank, frames)?;
         }
-        if job.phase == Phase::NeedsTrainers && self.members.is_complete() {
-            // The slowest trainer's step is the one to do next; what the others have delivered for
-            // it was lost with the server that died, as promise 4 allows.
-            job.version = job.version.max(self.members.steps_min());
-            job.phase = Phase::Ready;
-            job.update_rate();
-        }
-        let joined = Joined {
-            needs_values: job.phase == Phase::NeedsValues,
-            version: job.version,
-            pass: job.pass,
-            sequence: self.members.records()[rank as usize].sequence,
-            restored_cut: job.restored_cut,
-            synchronized: self.members.synchronized(),
-        };
+        let joined = self.describe(who.rank)?;
         self.advance(now)?;
         encode_json(&joined).map(Reply::Json)
+    }
+
+    fn describe(&self, rank: u32) -> Result<Joined> {
+        let (job, members) = (self.job.as_ref().ok_or_else(not_joined)?, &self.members);
+        let announced = self.cut.announced();
+        Ok(Joined {
+            needs_values: !job.epoch.has_begun && job.epoch.cut == 0,
+            version: job.version,
+            pass: job.pass,
+            sequence: members.sequence(rank)?,
+            epoch: job.epoch,
+            is_in_step: job.has_sync,
+            steps: members.steps(rank)?,
+            batches: members.batches(rank)?,
+            is_resting: members.is_resting(rank)?,
+            has_left: members.has_left(rank)?,
+            can_cut: self.config.can_cut,
+            announced: (announced.0 > 0).then_some(announced),
+            cut: self.cut.number(),
+            synchronized: members.synchronized(),
+        })
+    }
+
+    /// Another process speaks for a rank now. Steps that its predecessor has completed stay; of a
+    /// step that it has not, `frames` frames are dropped.
+    fn succeed(&mut self, rank: u32, frames: u64) -> Result<()> {
+        let message = "another process of the same rank has joined";
+        let is_of_rank = |parked: &mut Parked<T, B>| parked.rank == rank;
+        for parked in self.parked.extract_if(.., is_of_rank) {
+            let error = Error::new(Kind::Conflict, message).with("rank", rank);
+            self.outbox.push((parked.token, Reply::Error(error)));
+        }
+        let job = self.job.as_mut().ok_or_else(not_joined)?;
+        if frames == 0 || !job.has_sync {
+            return Ok(());
+        }
+        let step = self.members.steps(rank)?;
+        for table in job.tables.iter_mut().flatten() {
+            table.drop_arrivals(rank, step);
+        }
+        if job.tables.iter().flatten().any(|table| table.is_ahead(job.version)) {
+            return Err(self.abandon_step(rank));
+        }
+        Ok(())
+    }
+
+    /// Ends the job: a step is applied in part, and nobody has the rest of it.
+    fn abandon_step(&mut self, rank: u32) -> Error {
+        let message = format!(
+            "trainer {rank} died within a step that is partly applied, so that it can be neither \
+             completed nor undone: all servers and trainers have to start again from the newest \
+             checkpoint"
+        );
+        self.fail(Kind::Unavailable, message.clone());
+        Error::new(Kind::Unavailable, message)
+    }
+
+    /// A trainer has found that some shards have applied a step and others have not.
+    pub(super) fn abandon(&mut self, head: &Head) -> Result<Reply> {
+        Err(self.abandon_step(head.rank))
     }
 
     /// All first values that were not brought are made here; training may begin.
     pub(super) fn begin(&mut self, now: Instant) -> Result<Reply> {
         let job = self.job.as_mut().ok_or_else(not_joined)?;
-        if job.phase == Phase::NeedsValues {
-            job.phase = Phase::Ready;
-        }
+        job.epoch.has_begun = true;
+        self.moved = now;
         self.advance(now)?;
         Ok(self.acknowledgement(0))
     }
 
     pub(super) fn set(&mut self, payload: &Payload<B>) -> Result<Reply> {
         let job = self.job.as_mut().ok_or_else(not_joined)?;
+        if job.epoch.has_begun {
+            let message = "training has begun; values can be set only before that";
+            return Err(Error::new(Kind::Conflict, message));
+        }
         for entry in &payload.entries {
             job.table(entry.parameter)?.check(payload, entry, true)?;
         }
@@ -86,7 +134,8 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         }
         self.members.finish_pass(head.rank)?;
         self.update_without_more();
-        self.park(now, token, Waiting::FinishPass { pass: head.version, rank: head.rank });
+        let waiting = Waiting::FinishPass { pass: head.version, rank: head.rank };
+        self.park(now, token, head.rank, waiting);
         self.advance(now)?;
         Ok(None)
     }
@@ -104,9 +153,17 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         Ok(self.acknowledgement(0))
     }
 
-    pub(super) fn wake(&mut self, head: &Head) -> Result<Reply> {
+    pub(super) fn wake(&mut self, now: Instant, head: &Head) -> Result<Reply> {
         let job = self.job.as_ref().ok_or_else(not_joined)?;
-        self.members.wake(head.rank, job.version)?;
+        if job.has_sync && head.version.saturating_sub(job.version) > WAKE_AHEAD_MAX {
+            return Err(Error::invalid("a trainer wants to take part from too late a step on")
+                .with("step", head.version)
+                .with("version", job.version));
+        }
+        let wanted = if job.has_sync { head.version } else { 0 };
+        self.members.wake(head.rank, wanted.max(job.version))?;
+        // Steps that nobody takes part in pass at once.
+        self.advance(now)?;
         self.own_step(head.rank)
     }
 
@@ -126,19 +183,19 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         head: &Head,
     ) -> Result<Option<Reply>> {
         self.members.synchronize(head.rank, head.version)?;
-        self.park(now, token, Waiting::Synchronize { number: head.version });
+        self.park(now, token, head.rank, Waiting::Synchronize { number: head.version });
         self.advance(now)?;
         Ok(None)
     }
 
     pub(super) fn goodbye(&mut self, now: Instant, head: &Head) -> Result<Reply> {
-        self.members.leave(head.rank)?;
+        self.members.leave(head.rank, head.flags & FLAG_LAST != 0)?;
         self.update_without_more();
         self.advance(now)?;
         Ok(self.acknowledgement(0))
     }
 
-    fn check_join(&self, join: &Join) -> Result<()> {
+    fn check_trainers(&self, join: &Join) -> Result<()> {
         let refuse =
             |message: &str| Err(Error::new(Kind::Conflict, message).with("rank", join.rank));
         if join.trainers != self.config.trainers {
@@ -159,6 +216,54 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             );
             return refuse(&message);
         }
+        Ok(())
+    }
+
+    /// Refuses a trainer of another epoch. An epoch that has not begun when another one comes never
+    /// will: shard 0 has started again, and this shard has nothing to lose.
+    fn forget_other_epoch(&mut self, join: &Join) -> Result<()> {
+        let Some(wanted) = join.epoch else {
+            return match join.is_to_first() {
+                true => Ok(()),
+                false => Err(Error::invalid("join shard 0 first: it decides about the epoch")),
+            };
+        };
+        let Some(job) = &self.job else {
+            let message = match (join.is_to_first(), wanted.has_begun) {
+                (false, false) => return Ok(()),
+                (false, true) => LOST,
+                (true, _) => RESTARTED,
+            };
+            return Err(Error::new(Kind::Conflict, message).with("rank", join.rank));
+        };
+        if wanted.is_same(&job.epoch) {
+            // It begins everywhere else before it begins on shard 0.
+            let is_lost = wanted.has_begun && !job.epoch.has_begun && !join.is_to_first();
+            return match is_lost {
+                true => Err(Error::new(Kind::Conflict, LOST).with("rank", join.rank)),
+                false => Ok(()),
+            };
+        }
+        if job.epoch.has_begun || wanted.has_begun || join.is_to_first() {
+            return Err(Error::new(Kind::Conflict, RESTARTED)
+                .with("rank", join.rank)
+                .with("epoch", job.epoch.number)
+                .with("of_trainer", wanted.number)
+                .with("cut", job.epoch.cut)
+                .with("of_trainer", wanted.cut));
+        }
+        self.job = None;
+        self.members = Membership::new(self.config.trainers);
+        for parked in self.parked.drain(..) {
+            let error = Error::new(Kind::Conflict, RESTARTED);
+            self.outbox.push((parked.token, Reply::Error(error)));
+        }
+        Ok(())
+    }
+
+    fn check_join(&self, join: &Join) -> Result<()> {
+        let refuse =
+            |message: &str| Err(Error::new(Kind::Conflict, message).with("rank", join.rank));
         let Some(job) = &self.job else { return Ok(()) };
         let known = &job.join;
         let place = |join: &Join| {
@@ -207,23 +312,36 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             Some(table) => table.restore(part),
             None => Ok(()),
         })?;
-        let has_sync = tables.iter().flatten().any(|table| table.mode == Mode::Sync);
+        let cut = restored.as_ref().map_or(0, |facts| facts.cut);
+        let own = Epoch { number: epoch_of(self.config.incarnation), cut, has_begun: false };
+        let epoch = join.epoch.unwrap_or(own);
+        if epoch.cut != cut {
+            let message = "this server would begin with another checkpoint than shard 0; start all \
+                           servers with the same --restore";
+            return Err(Error::new(Kind::Conflict, message)
+                .with("cut", cut)
+                .with("of_shard_0", epoch.cut));
+        }
+        let is_in_step = |mode: Mode| mode == Mode::Sync;
+        let mut held = tables.iter().flatten();
+        // Shard 0 announces checkpoints, so it counts steps wherever there are any to count.
+        let counts_for_others = (join.is_to_first() || tables.iter().all(Option::is_none))
+            && join.model.parameters.iter().any(|parameter| is_in_step(parameter.mode));
+        let has_sync = counts_for_others || held.any(|table| is_in_step(table.mode));
         let mut job = Job {
             tables,
-            phase: Phase::NeedsValues,
+            epoch,
             version: 0,
             pass: 0,
             samples: 0,
             step_samples: 0,
             now: Now { step: 0, rate: 0.0 },
             has_sync,
-            restored_cut: None,
+            is_mid_step: false,
             join,
         };
         if let Some(facts) = restored {
-            job.phase = Phase::NeedsTrainers;
             (job.version, job.pass, job.samples) = (facts.version, facts.pass, facts.samples);
-            job.restored_cut = Some(facts.cut);
             self.members.restore(&facts.trainers);
             self.cut.resume_after(facts.cut);
         }
@@ -231,3 +349,19 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         Ok(job)
     }
 }
+
+/// What a shard calls its epoch: the life of its process, shortened.
+fn epoch_of(incarnation: u64) -> u32 {
+    ((incarnation >> 32) as u32 ^ incarnation as u32).max(1)
+}
+
+/// How far ahead of a shard a step may be that a trainer wants to take part from: shards are hardly
+/// ever more than one apart.
+const WAKE_AHEAD_MAX: u64 = 64;
+
+const LOST: &str = "training has begun and this server knows nothing of it: it was started again \
+                    without the others, and its values are lost; start all servers again with \
+                    --restore, and then the trainers";
+const RESTARTED: &str = "servers of this job were started again, and the trainer is of the time \
+                         before; all servers and trainers start again together, from one \
+                         checkpoint (--restore)";

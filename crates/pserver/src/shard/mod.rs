@@ -14,9 +14,11 @@ mod table;
 
 pub use cut::{CutFacts, Saved, TableFacts};
 
-use crate::message::{Head, Join, Message, Payload, Statistics, Verb, decode_json, encode_json};
+use crate::message::{
+    Epoch, Head, Join, Message, Payload, Statistics, Verb, decode_json, encode_json,
+};
 use crate::metrics::Metrics;
-use crate::policy::Membership;
+use crate::policy::{Membership, Speaker};
 use ::table::model::Model;
 use ::table::optimizer::Now;
 use contract::{Error, Kind, Result};
@@ -28,6 +30,11 @@ use table::Table;
 /// Replies whose memory is kept, and the most values of one of them.
 const SPARE_REPLIES_MAX: usize = 32;
 const SPARE_VALUES_MAX: usize = 1 << 20;
+
+/// Waits that are longer are told in the log, again and again.
+const WAIT_SAID_AFTER: Duration = Duration::from_secs(30);
+/// Ranks that a message names.
+const RANKS_SHOWN: usize = 16;
 
 /// Ticks that are further apart mean that the server itself stood still.
 const STANDSTILL: Duration = Duration::from_secs(1);
@@ -41,6 +48,10 @@ pub struct ShardConfig {
     pub trainers: u32,
     /// A trainer that is silent for longer has vanished.
     pub trainer_timeout: Duration,
+    /// How long after the first trainer the last one may come.
+    pub join_timeout: Duration,
+    /// How long trainers may wait for others that are heard of but deliver nothing.
+    pub stall_timeout: Duration,
     /// Most bytes that the tables may hold.
     pub table_bytes_max: usize,
     /// Whether checkpoints can be written at all.
@@ -59,6 +70,8 @@ pub struct Request<T, B> {
     pub verb: Verb,
     /// The process that asks.
     pub incarnation: u64,
+    /// The connection that it came over; later ones have higher numbers.
+    pub connection: u64,
     /// The bytes behind the frame's header.
     pub body: B,
 }
@@ -110,6 +123,11 @@ pub struct Shard<T, B> {
     spare: Vec<Vec<f32>>,
     metrics: Metrics,
     last_tick: Instant,
+    /// When the job began here, when a trainer last delivered anything, and when the log last said
+    /// who is waited for.
+    joined: Instant,
+    moved: Instant,
+    said: Instant,
     /// Set when the job cannot go on; every later request gets it.
     failure: Option<(Kind, String)>,
 }
@@ -118,7 +136,7 @@ pub struct Shard<T, B> {
 struct Job<B> {
     join: Join,
     tables: Vec<Option<Table<B>>>,
-    phase: Phase,
+    epoch: Epoch,
     /// Updates so far: steps in sync mode, pushes otherwise.
     version: u64,
     pass: u64,
@@ -126,21 +144,15 @@ struct Job<B> {
     samples: u64,
     step_samples: u64,
     now: Now,
+    /// Updates wait for all trainers, so that versions count steps.
     has_sync: bool,
-    restored_cut: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// Trainer 0 has still to bring or order the first values.
-    NeedsValues,
-    /// Restored from a checkpoint: where to go on is known when all trainers are back.
-    NeedsTrainers,
-    Ready,
+    /// Gradients of the step under way have arrived, and may be in some values already.
+    is_mid_step: bool,
 }
 
 struct Parked<T, B> {
     token: T,
+    rank: u32,
     since: Instant,
     waiting: Waiting<B>,
 }
@@ -165,6 +177,9 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             spare: Vec::new(),
             metrics,
             last_tick: now,
+            joined: now,
+            moved: now,
+            said: now,
             failure: None,
         }
     }
@@ -209,17 +224,50 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             self.members.excuse(pause);
         }
         if self.failure.is_none()
-            && let Some(rank) = self.members.overdue(now, self.config.trainer_timeout)
+            && let Some(message) = self.waits_too_long(now)
         {
-            let message = format!(
-                "trainer {rank} has not been heard of for {} s; the job cannot go on without it",
-                self.config.trainer_timeout.as_secs_f32()
-            );
             self.fail(Kind::Unavailable, message);
         }
         self.announce_cut(now);
         let tables = || self.job.iter().flat_map(|job| job.tables.iter().flatten());
         self.metrics.held(tables().map(Table::rows).sum(), tables().map(Table::bytes).sum());
+    }
+
+    /// For whom the job has waited too long, in words. Says in the log for whom it waits.
+    fn waits_too_long(&mut self, now: Instant) -> Option<String> {
+        let ShardConfig { trainer_timeout, join_timeout, stall_timeout, .. } = self.config;
+        let seconds = |time: Duration| time.as_secs_f32();
+        if let Some(rank) = self.members.overdue(now, trainer_timeout) {
+            return Some(format!(
+                "trainer {rank} has not been heard of for {} s; the job cannot go on without it",
+                seconds(trainer_timeout)
+            ));
+        }
+        let job = self.job.as_ref()?;
+        let awaited = self.members.awaited();
+        if !awaited.is_empty() && now.saturating_duration_since(self.joined) > join_timeout {
+            return Some(format!(
+                "{} did not come within {} s of the first; start as many trainers as the servers \
+                 were told of",
+                trainers(&awaited),
+                seconds(join_timeout)
+            ));
+        }
+        let since = self.parked.iter().map(|parked| parked.since).min()?.max(self.moved);
+        let waited = now.saturating_duration_since(since);
+        let missing = trainers(&self.members.missing(job.version));
+        if waited > stall_timeout {
+            return Some(format!(
+                "the others have waited for {missing} for {} s",
+                seconds(stall_timeout)
+            ));
+        }
+        if waited > WAIT_SAID_AFTER && now.saturating_duration_since(self.said) > WAIT_SAID_AFTER {
+            self.said = now;
+            let seconds = waited.as_secs();
+            tracing::warn!(seconds, step = job.version, "waiting for {missing}");
+        }
+        None
     }
 
     /// Why the job cannot go on, if so.
@@ -243,17 +291,25 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         request: Request<T, B>,
         restore: &mut dyn Restore,
     ) -> Result<Option<Reply>> {
-        let Request { token, verb, incarnation, body } = request;
+        let Request { token, verb, incarnation, connection, body } = request;
         match verb {
             Verb::Join => {
                 let join: Join = decode_json(&body)?;
-                return self.join(now, join, incarnation, restore).map(Some);
+                let who = Speaker { rank: join.rank, incarnation, connection };
+                return self.join(now, join, who, restore).map(Some);
             }
             Verb::Statistics => return self.statistics().map(Some),
             _ => {}
         }
         let payload = Payload::decode(body)?;
-        self.members.hear(now, payload.head.rank, incarnation)?;
+        let head = &payload.head;
+        self.members.hear(now, Speaker { rank: head.rank, incarnation, connection })?;
+        let epoch = self.job.as_ref().map_or(0, |job| job.epoch.number);
+        if head.epoch != epoch {
+            return Err(Error::new(Kind::Conflict, "the request is of another epoch; join again")
+                .with("epoch", epoch)
+                .with("of_request", head.epoch));
+        }
         self.hear_cut(&payload.head);
         match verb {
             Verb::Push => self.push(now, token, Rc::new(payload)),
@@ -266,8 +322,9 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             Verb::Scan => self.scan(&payload).map(Some),
             Verb::Cut => self.order_cut(now).map(Some),
             Verb::Rest => self.rest(now, &payload.head).map(Some),
-            Verb::Wake => self.wake(&payload.head).map(Some),
+            Verb::Wake => self.wake(now, &payload.head).map(Some),
             Verb::Heartbeat => Ok(Some(self.acknowledgement(0))),
+            Verb::Abandon => self.abandon(&payload.head).map(Some),
             Verb::Join | Verb::Statistics => unreachable!("answered above"),
         }
     }
@@ -293,12 +350,13 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
 
     fn reply_head(&self, flags: u32) -> Head {
         let (cut, cut_version) = self.cut.announced();
-        let (version, pass) = self.job.as_ref().map_or((0, 0), |job| (job.version, job.pass));
-        Head { version, base: pass, cut, cut_version, flags, ..Head::default() }
+        let Some(job) = &self.job else { return Head { flags, ..Head::default() } };
+        let (version, base, epoch) = (job.version, job.pass, job.epoch.number);
+        Head { version, base, epoch, cut, cut_version, flags, ..Head::default() }
     }
 
-    fn park(&mut self, now: Instant, token: T, waiting: Waiting<B>) {
-        self.parked.push(Parked { token, since: now, waiting });
+    fn park(&mut self, now: Instant, token: T, rank: u32, waiting: Waiting<B>) {
+        self.parked.push(Parked { token, rank, since: now, waiting });
     }
 
     fn fail(&mut self, kind: Kind, message: String) {
@@ -312,6 +370,20 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
 impl<B> Job<B> {
     fn model(&self) -> &Model {
         &self.join.model
+    }
+}
+
+/// Ranks for people.
+fn trainers(ranks: &[u32]) -> String {
+    let shown: Vec<String> = ranks.iter().take(RANKS_SHOWN).map(u32::to_string).collect();
+    let more = match ranks.len().saturating_sub(RANKS_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match ranks {
+        [] => "nobody in particular".to_owned(),
+        [rank] => format!("trainer {rank}"),
+        _ => format!("trainers {}{more}", shown.join(", ")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Values out: when they may be read, and the reply.
 
 use super::table::{ReadStyle, Table, Values};
-use super::{Job, Phase, Reply, Shard, Waiting, not_joined};
+use super::{Job, Reply, Shard, Waiting, not_joined};
 use crate::message::{EntryHead, FLAG_AVERAGED, FLAG_READ_ONLY, Head, Message, Payload};
 use contract::mode::Mode;
 use contract::{Error, Kind, Result};
@@ -25,14 +25,14 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         if self.may_pull(&payload)? {
             return self.answer_pull(&payload).map(Some);
         }
-        self.park(now, token, Waiting::Pull(payload));
+        self.park(now, token, payload.head.rank, Waiting::Pull(payload));
         Ok(None)
     }
 
     /// Whether every entry of a pull may be read now.
     pub(super) fn may_pull(&self, payload: &Payload<B>) -> Result<bool> {
         let job = self.job.as_ref().ok_or_else(not_joined)?;
-        if job.phase != Phase::Ready {
+        if !job.epoch.has_begun {
             return Ok(false);
         }
         let least = payload.head.version;

@@ -1,10 +1,10 @@
 //! Gradients: judged, checked as a whole, then applied or held for the others of the step.
 
-use super::{Job, Parked, Phase, Reply, Shard, Waiting, not_joined};
+use super::{Job, Parked, Reply, Shard, Waiting, not_joined};
 use crate::message::{FLAG_DROPPED, FLAG_DUPLICATE, FLAG_LAST, Payload};
 use crate::policy::Freshness;
-use contract::Result;
 use contract::mode::Mode;
+use contract::{Error, Kind, Result};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::time::Instant;
@@ -20,10 +20,10 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         let version = self.job.as_ref().map_or(0, |job| job.version);
         self.metrics.push(payload.bytes(), version.saturating_sub(head.base));
         if self.must_wait(&payload)? {
-            self.park(now, token, Waiting::Push(payload));
+            self.park(now, token, head.rank, Waiting::Push(payload));
             return Ok(None);
         }
-        let flags = self.take_push(&payload)?;
+        let flags = self.take_push(now, &payload)?;
         self.advance(now)?;
         Ok(Some(self.acknowledgement(flags)))
     }
@@ -44,32 +44,41 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             return Ok(false);
         }
         let job = self.job.as_ref().ok_or_else(not_joined)?;
-        match job.phase {
-            // The trainer may have its values from other shards, which trainer 0 reached before.
-            Phase::NeedsValues | Phase::NeedsTrainers => Ok(true),
-            // A trainer that is a step ahead of the others: its next step waits for theirs.
-            Phase::Ready => Ok(job.has_sync && self.members.steps(head.rank)? > job.version),
-        }
+        // The trainer may have its values from other shards, which trainer 0 reached before; or it is
+        // a step ahead of the others, and its next step waits for theirs.
+        let is_ahead = job.has_sync && self.members.steps(head.rank)? > job.version;
+        Ok(!job.epoch.has_begun || is_ahead)
     }
 
     /// Applies or holds a push that need not wait; the flags of its reply.
-    fn take_push(&mut self, payload: &Rc<Payload<B>>) -> Result<u32> {
+    fn take_push(&mut self, now: Instant, payload: &Rc<Payload<B>>) -> Result<u32> {
         let head = payload.head;
         if self.members.judge(head.rank, head.sequence)? == Freshness::Duplicate {
             self.metrics.duplicate();
             return Ok(FLAG_DUPLICATE);
         }
+        let steps = self.members.steps(head.rank)?;
         let job = self.job.as_mut().ok_or_else(not_joined)?;
+        if job.has_sync && head.version != steps {
+            return Err(Error::new(
+                Kind::Conflict,
+                "push is of another step than the trainer's next",
+            )
+            .with("rank", head.rank)
+            .with("step", head.version)
+            .with("expected", steps));
+        }
         for entry in &payload.entries {
             job.table(entry.parameter)?.check(payload, entry, true)?;
         }
+        self.moved = now;
         let awaited = self.members.waited_for();
         let is_dropped = job.is_too_old(head.base, self.members.len());
         job.take_gradients(payload, &awaited, is_dropped)?;
         let is_last = head.flags & FLAG_LAST != 0;
         self.members.accept(head.rank, head.sequence, is_last)?;
         if is_last {
-            job.step_samples += head.samples;
+            job.step_samples = job.step_samples.saturating_add(head.samples);
             if !job.has_sync {
                 job.finish_step()?;
             }
@@ -86,12 +95,14 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         loop {
             let Some(job) = &mut self.job else { return Ok(()) };
             let mut has_moved = false;
-            if job.phase == Phase::Ready && job.has_sync && self.members.completes(job.version) {
+            let has_begun = job.epoch.has_begun;
+            if has_begun && job.has_sync && self.members.completes(job.version) {
                 job.finish_step()?;
                 has_moved = true;
             }
-            if job.phase == Phase::Ready && self.members.is_pass_over() && !self.members.is_over() {
+            if has_begun && self.members.is_pass_over() && self.members.has_staying() {
                 job.pass += 1;
+                self.moved = now;
                 job.update_rate();
                 self.members.start_pass(job.version);
                 has_moved = true;
@@ -112,13 +123,13 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
                 place += 1;
                 continue;
             }
-            let Parked { token, since, waiting } = self.parked.remove(place);
+            let Parked { token, since, waiting, .. } = self.parked.remove(place);
             self.metrics.waited(now.saturating_duration_since(since));
             let has_pushed = matches!(waiting, Waiting::Push(_));
             let outcome = match waiting {
                 Waiting::Pull(payload) => self.answer_pull(&payload),
                 Waiting::Push(payload) => {
-                    self.take_push(&payload).map(|flags| self.acknowledgement(flags))
+                    self.take_push(now, &payload).map(|flags| self.acknowledgement(flags))
                 }
                 Waiting::FinishPass { rank, .. } => self.own_step(rank),
                 Waiting::Synchronize { .. } => Ok(self.acknowledgement(0)),
@@ -135,7 +146,8 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         let job = self.job.as_ref().ok_or_else(not_joined)?;
         Ok(match waiting {
             Waiting::Push(payload) => {
-                job.phase == Phase::Ready && self.members.steps(payload.head.rank)? <= job.version
+                let steps = self.members.steps(payload.head.rank)?;
+                job.epoch.has_begun && (!job.has_sync || steps <= job.version)
             }
             Waiting::Pull(payload) => self.may_pull(payload)?,
             Waiting::FinishPass { pass, .. } => job.pass > *pass,
@@ -152,6 +164,7 @@ impl<B: Deref<Target = [u8]>> Job<B> {
         is_dropped: bool,
     ) -> Result<()> {
         let now = self.now;
+        self.is_mid_step = true;
         for (place, entry) in payload.entries.iter().enumerate() {
             let table = self.table_mut(entry.parameter)?;
             if table.mode == Mode::Sync {
@@ -169,8 +182,9 @@ impl<B: Deref<Target = [u8]>> Job<B> {
         for table in self.tables.iter_mut().flatten() {
             table.finish_step(&now)?;
         }
+        self.is_mid_step = false;
         self.version += 1;
-        self.samples += std::mem::take(&mut self.step_samples);
+        self.samples = self.samples.saturating_add(std::mem::take(&mut self.step_samples));
         self.update_rate();
         Ok(())
     }

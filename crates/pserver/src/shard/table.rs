@@ -277,16 +277,26 @@ impl<B: Deref<Target = [u8]>> Table<B> {
         }
     }
 
-    /// Drops what a process that was replaced has delivered for the step under way.
-    pub(super) fn drop_arrivals(&mut self, of_rank: u32) {
+    /// Drops what a process that was replaced has delivered for `step`, which it did not complete.
+    pub(super) fn drop_arrivals(&mut self, of_rank: u32, step: u64) {
+        let is_kept =
+            |rank: u32, payload: &Payload<B>| (rank, payload.head.version) != (of_rank, step);
         match &mut self.values {
             Values::Dense { arrivals, .. } => {
                 for arrived in arrivals {
-                    arrived.retain(|arrival| arrival.rank != of_rank);
+                    arrived.retain(|arrival| is_kept(arrival.rank, &arrival.payload));
                 }
             }
-            Values::Sparse { arrivals, .. } => arrivals.retain(|(rank, ..)| *rank != of_rank),
+            Values::Sparse { arrivals, .. } => {
+                arrivals.retain(|(rank, payload, _)| is_kept(*rank, payload));
+            }
         }
+    }
+
+    /// Whether a block has the update of a step that its shard, at `version`, has not completed.
+    pub(super) fn is_ahead(&self, version: u64) -> bool {
+        let Values::Dense { blocks, .. } = &self.values else { return false };
+        self.mode == Mode::Sync && (0..blocks.len()).any(|at| blocks.version(at) > version)
     }
 
     /// Updates of a block's value so far, `version` at least.

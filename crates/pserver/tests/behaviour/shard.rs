@@ -4,7 +4,7 @@ use contract::mode::Mode;
 use contract::{Kind, Result};
 use proptest::prelude::*;
 use pserver::message::{
-    EntryHead, FLAG_DROPPED, FLAG_DUPLICATE, FLAG_LAST, Head, Join, Joined, Message, Verb,
+    EntryHead, Epoch, FLAG_DROPPED, FLAG_DUPLICATE, FLAG_LAST, Head, Join, Joined, Message, Verb,
     encode_heads, encode_json,
 };
 use pserver::metrics::Metrics;
@@ -17,6 +17,8 @@ use table::optimizer::{Optimizer, Settings};
 
 const DENSE: u32 = 0;
 const SPARSE: u32 = 1;
+/// Of a server of incarnation 1.
+const EPOCH: u32 = 1;
 
 /// A received body, aligned as the transport aligns it.
 pub(crate) struct Body(Vec<u64>, usize);
@@ -106,6 +108,8 @@ impl Scene {
             incarnation: 1,
             trainers,
             trainer_timeout: Duration::from_secs(10),
+            join_timeout: Duration::from_secs(100),
+            stall_timeout: Duration::from_secs(1000),
             table_bytes_max: 1 << 30,
             can_cut: true,
             cut_interval: None,
@@ -145,9 +149,7 @@ impl Scene {
             dense_ports: 1,
             sparse_ports: 0,
             model: model(self.mode),
-            steps: None,
-            acknowledged: 0,
-            is_resting: false,
+            epoch: None,
             lag_ratio_max: None,
         }
     }
@@ -170,7 +172,8 @@ impl Scene {
     /// Sends a request; answers are collected by token.
     fn submit(&mut self, verb: Verb, incarnation: u64, body: Body) -> u64 {
         self.tokens += 1;
-        let request = Request { token: self.tokens, verb, incarnation, body };
+        let (token, connection) = (self.tokens, 1);
+        let request = Request { token, verb, incarnation, connection, body };
         self.shard.handle(self.now, request, &mut self.saved);
         self.collect();
         self.tokens
@@ -192,7 +195,7 @@ impl Scene {
                 ..EntryHead::default()
             })
             .collect();
-        let head = Head { rank, cut: self.cut.0, cut_version: self.cut.1, ..head };
+        let head = Head { rank, cut: self.cut.0, cut_version: self.cut.1, epoch: EPOCH, ..head };
         let mut parts = vec![encode_heads(head, &heads)];
         parts.extend(entries.iter().map(|(_, keys, _)| bytemuck::cast_slice(keys).to_vec()));
         parts.extend(entries.iter().map(|(.., values)| bytemuck::cast_slice(values).to_vec()));
@@ -319,7 +322,7 @@ proptest! {
             }
             if has_head {
                 // A sound head lets the noise reach the entries.
-                let head = Head { sequence: 1, entries, ..Head::default() };
+                let head = Head { sequence: 1, entries, epoch: EPOCH, ..Head::default() };
                 body.splice(..0, bytemuck::bytes_of(&head).iter().copied());
             }
             scene.submit(verb, 100, Body::new(&[&body]));
@@ -569,28 +572,122 @@ fn a_trainer_that_vanishes_fails_the_job_with_its_rank() {
 }
 
 #[test]
-fn a_restarted_trainer_replaces_its_dead_self_and_its_half_step() {
+fn a_restarted_trainer_keeps_its_completed_steps_and_loses_its_half_one() {
     let mut scene = Scene::ready(2, Mode::Sync);
-    scene.push_dense(0, [100.0; 3]);
-    let join = scene.join_message(0);
-    assert_eq!(scene.join_with(&join, 999).unwrap().version, 0);
+    scene.push_dense(0, [1.0; 3]);
+    // Half of the next step, which waits for trainer 1.
     let head = Head { sequence: 2, version: 1, ..Head::default() };
+    let half = scene.start(Verb::Push, 0, head, &[(SPARSE, &[5], &[100.0; 2])]);
+    let join = scene.join_message(0);
+    let joined = scene.join_with(&join, 999).unwrap();
+    assert_eq!((joined.version, joined.steps, joined.batches, joined.sequence), (0, 1, 1, 0));
+    let error = message(scene.reply(half).unwrap()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Conflict, "who waits is told: {error}");
     let error = scene.ask(Verb::Push, 0, head, &[(DENSE, &[0], &[1.0; 3])]).unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict, "the dead self still pushes: {error}");
     scene.push_dense(1, [1.0; 3]);
     let pull = scene.pull_dense(1);
-    assert!(scene.values(pull).is_none(), "the new trainer 0 has not pushed yet");
+    assert_eq!(scene.values(pull).unwrap(), [0.0; 3], "both have delivered the first step");
+    assert_eq!(scene.pull_rows(1, &[5]), [1.0; 2], "half a step is not applied");
+}
+
+#[test]
+fn a_trainer_that_dies_within_a_step_that_is_partly_applied_ends_the_epoch() {
+    let mut scene = Scene::ready(2, Mode::Sync);
+    scene.push_dense(1, [1.0; 3]);
+    // The block has all gradients and is updated; the rest of the step never comes.
+    let head = Head { sequence: 1, ..Head::default() };
+    scene.ask(Verb::Push, 0, head, &[(DENSE, &[0], &[1.0; 3])]).unwrap();
+    let join = scene.join_message(0);
+    let error = scene.join_with(&join, 999).unwrap_err();
+    assert!(error.message().contains("partly applied"), "{error}");
+    assert!(scene.shard.failure().is_some());
+    assert!(!scene.shard.begin_last_cut(), "such a state is no checkpoint");
+}
+
+#[test]
+fn a_frame_of_another_epoch_or_an_older_connection_is_refused() {
+    let mut scene = Scene::ready(1, Mode::Sync);
+    let frame = |epoch| encode_heads(Head { epoch, ..Head::default() }, &[]);
+    let token = scene.submit(Verb::Heartbeat, 100, Body::new(&[&frame(EPOCH + 1)]));
+    let error = message(scene.reply(token).unwrap()).unwrap_err();
+    assert!(error.message().contains("another epoch"), "{error}");
+    let token = scene.tokens + 1;
+    let (incarnation, body) = (100, Body::new(&[&frame(EPOCH)]));
+    let request = Request { token, verb: Verb::Heartbeat, incarnation, connection: 0, body };
+    scene.shard.handle(scene.now, request, &mut scene.saved);
+    scene.collect();
+    let error = message(scene.reply(token).unwrap()).unwrap_err();
+    assert!(error.message().contains("another connection"), "{error}");
+}
+
+#[test]
+fn a_shard_joins_an_epoch_that_has_not_begun_and_no_other() {
+    let epoch = |number, has_begun| Some(Epoch { number, cut: 0, has_begun });
+    let scene = || Scene::new(2, Mode::Sync);
+    let join =
+        |scene: &Scene, epoch| Join { server: 1, servers: 2, epoch, ..scene.join_message(0) };
+    let mut lost = scene();
+    let error = lost.join_with(&join(&lost, epoch(7, true)), 100).unwrap_err();
+    assert!(error.message().contains("its values are lost"), "{error}");
+    let error = lost.join_with(&join(&lost, None), 100).unwrap_err();
+    assert!(error.message().contains("join shard 0 first"), "{error}");
+
+    let mut shard = scene();
+    assert_eq!(shard.join_with(&join(&shard, epoch(7, false)), 100).unwrap().epoch.number, 7);
+    // Shard 0 was started again before anything began.
+    assert_eq!(shard.join_with(&join(&shard, epoch(8, false)), 100).unwrap().epoch.number, 8);
+    shard.submit(
+        Verb::Begin,
+        100,
+        Body::new(&[&encode_heads(Head { epoch: 8, ..Head::default() }, &[])]),
+    );
+    let error = shard.join_with(&join(&shard, epoch(9, false)), 100).unwrap_err();
+    assert!(error.message().contains("were started again"), "{error}");
+    let other = Some(Epoch { number: 8, cut: 3, has_begun: false });
+    assert!(shard.join_with(&join(&shard, other), 100).is_err(), "of another cut");
+}
+
+#[test]
+fn who_does_not_come_or_deliver_is_waited_for_only_so_long() {
+    let mut scene = Scene::new(3, Mode::Sync);
+    scene.join(0).unwrap();
+    let wait = |scene: &mut Scene, seconds: u32| {
+        for _ in 0..seconds * 2 {
+            scene.now += Duration::from_millis(500);
+            for rank in 0..3 {
+                scene.start(Verb::Heartbeat, rank, Head::default(), &[]);
+            }
+            scene.shard.tick(scene.now);
+        }
+    };
+    wait(&mut scene, 101);
+    let failure = scene.shard.failure().unwrap();
+    assert!(failure.message().starts_with("trainers 1, 2 did not come within 100 s"), "{failure}");
+
+    let mut scene = Scene::ready(3, Mode::Sync);
+    scene.push_dense(1, [1.0; 3]);
+    scene.pull_dense(1);
+    wait(&mut scene, 1001);
+    let failure = scene.shard.failure().unwrap();
+    assert!(failure.message().contains("waited for trainers 0, 2 for 1000 s"), "{failure}");
 }
 
 #[test]
 fn the_job_is_over_when_all_trainers_have_left() {
     let mut scene = Scene::ready(2, Mode::Sync);
-    scene.ask(Verb::Goodbye, 1, Head::default(), &[]).unwrap();
+    let last = Head { flags: FLAG_LAST, ..Head::default() };
+    scene.ask(Verb::Goodbye, 1, last, &[]).unwrap();
     assert!(!scene.shard.is_over());
     scene.push_dense(0, [1.0; 3]);
     let pull = scene.pull_dense(0);
     assert!(scene.values(pull).is_some(), "a trainer that has left is not waited for");
     scene.ask(Verb::Goodbye, 0, Head::default(), &[]).unwrap();
+    assert!(!scene.shard.is_over(), "other shards may not have heard of it");
+    let again = scene.join_message(0);
+    assert!(scene.join_with(&again, 999).unwrap().has_left);
+    scene.join(0).unwrap();
+    scene.ask(Verb::Goodbye, 0, last, &[]).unwrap();
     assert!(scene.shard.is_over());
 }
 
@@ -616,27 +713,70 @@ fn a_cut_is_taken_at_the_announced_version_and_holds_that_moment() {
 }
 
 #[test]
-fn a_restored_shard_goes_on_where_its_trainers_are() {
+fn a_restored_shard_waits_for_a_beginning_and_says_how_far_everybody_was() {
     let mut scene = Scene::ready(2, Mode::Sync);
     for rank in 0..2 {
         scene.push_dense(rank, [1.0; 3]);
     }
     assert!(scene.shard.begin_last_cut());
     let checkpoint = scene.save();
-    // Two more steps are lost with the server; trainer 1 has not pushed its third yet.
+    assert_eq!(checkpoint.facts.as_ref().unwrap().epoch, EPOCH);
     let mut restored = Scene::new(2, Mode::Sync);
     restored.saved = Source(Some(checkpoint));
-    let known = |steps, acknowledged| (Some(steps), acknowledged);
-    for (rank, (steps, acknowledged)) in [(0, known(3, 3)), (1, known(2, 2))] {
-        let join = Join { steps, acknowledged, ..restored.join_message(rank) };
-        let joined = restored.join_with(&join, 100 + u64::from(rank)).unwrap();
-        assert!(!joined.needs_values);
-        assert_eq!(joined.restored_cut, Some(1));
+    for rank in 0..2 {
+        let joined =
+            restored.join_with(&restored.join_message(rank), 100 + u64::from(rank)).unwrap();
+        assert!(!joined.needs_values && !joined.epoch.has_begun);
+        assert_eq!((joined.epoch.cut, joined.steps, joined.batches, joined.sequence), (1, 1, 1, 0));
     }
-    restored.steps = vec![3, 2];
-    restored.sequences = vec![3, 2];
+    restored.steps = vec![1, 1];
     let pull = restored.pull_dense(0);
-    assert!(restored.values(pull).is_none(), "step 2 of trainer 1 is missing");
-    restored.push_dense(1, [1.0; 3]);
-    assert_eq!(restored.values(pull).unwrap(), [-0.5; 3]);
+    assert!(restored.values(pull).is_none(), "trainer 0 has not let it begin");
+    restored.ask(Verb::Begin, 0, Head::default(), &[]).unwrap();
+    assert_eq!(restored.values(pull).unwrap(), [0.0; 3]);
+}
+
+#[test]
+fn a_trainer_that_wakes_is_waited_for_from_the_step_that_it_asked_for() {
+    let mut scene = Scene::ready(2, Mode::Sync);
+    scene.ask(Verb::Rest, 1, Head::default(), &[]).unwrap();
+    scene.push_dense(0, [1.0; 3]);
+    let wake = |scene: &mut Scene, version| {
+        scene.ask(Verb::Wake, 1, Head { version, ..Head::default() }, &[])
+    };
+    assert_eq!(wake(&mut scene, 0).unwrap().head.version, 1, "the shard is past the wanted step");
+    assert_eq!(wake(&mut scene, 3).unwrap().head.version, 3, "another shard is further");
+    scene.push_dense(0, [1.0; 3]);
+    scene.push_dense(0, [1.0; 3]);
+    let pull = scene.pull_dense(0);
+    assert!(scene.values(pull).is_some(), "steps before it do not wait for it");
+    scene.push_dense(0, [1.0; 3]);
+    let pull = scene.pull_dense(0);
+    assert!(scene.values(pull).is_none());
+    scene.steps[1] = 3;
+    scene.push_dense(1, [1.0; 3]);
+    assert!(scene.values(pull).is_some());
+    let far = Head { version: u64::MAX, ..Head::default() };
+    assert_eq!(scene.ask(Verb::Wake, 1, far, &[]).unwrap_err().kind(), Kind::Invalid);
+}
+
+#[test]
+fn shard_0_counts_steps_even_if_it_holds_nothing() {
+    // All parameters are sparse, and have a port of their own.
+    let mut scene = Scene::new(2, Mode::Sync);
+    for rank in 0..2 {
+        let mut join = Join { sparse_ports: 1, ..scene.join_message(rank) };
+        join.model.parameters.remove(0);
+        assert!(scene.join_with(&join, 100 + u64::from(rank)).unwrap().is_in_step);
+    }
+    scene.ask(Verb::Begin, 0, Head::default(), &[]).unwrap();
+    scene.ask(Verb::Cut, 0, Head::default(), &[]).unwrap();
+    assert_eq!(scene.cut, (1, 2), "announced two steps ahead, not two pushes");
+    for step in 0..2 {
+        for rank in 0..2 {
+            assert!(!scene.shard.is_cutting(), "at step {step}");
+            scene.push(rank, &[]).unwrap();
+        }
+    }
+    assert!(scene.shard.is_cutting());
 }

@@ -31,6 +31,19 @@ pub struct Given<'a> {
     pub values: &'a [f32],
 }
 
+/// Where a trainer goes on that was started again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resume {
+    /// Whether training had begun before this process came.
+    pub is_resumed: bool,
+    /// Passes that are finished.
+    pub pass: u64,
+    /// Batches of the pass after them that are trained.
+    pub batches: u64,
+    /// Whether an earlier process has finished all training: nothing is left to do but to leave.
+    pub has_left: bool,
+}
+
 /// Brings the values for a batch and takes its gradients.
 pub trait Updater: Send + Sync {
     /// The values of what is wanted, in that order.
@@ -55,9 +68,14 @@ pub trait Updater: Send + Sync {
         None
     }
 
-    /// The checkpoints that servers began with.
-    fn restored(&self) -> Vec<Restored> {
-        Vec::new()
+    /// The epoch of the servers and the checkpoint it began with; `None` without servers.
+    fn restored(&self) -> Option<Restored> {
+        None
+    }
+
+    /// Where this trainer goes on, if an earlier process of its rank has trained before.
+    fn resume(&self) -> Resume {
+        Resume::default()
     }
 
     /// Training is over for good; no call may follow.

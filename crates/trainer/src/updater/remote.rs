@@ -4,7 +4,7 @@
 //! themselves, by the function that [`Parameters`] has too. A step pulls the rows of its batch,
 //! then pushes gradients and pulls dense values in one go. Static parameters stay here.
 
-use super::{Given, Updater, Wanted, read};
+use super::{Given, Resume, Updater, Wanted, read};
 use crate::parameters::{Parameters, View};
 use crate::recipe::{Own, Recipe};
 use contract::Result;
@@ -95,8 +95,13 @@ impl Remote {
             is_resting: false,
             parameters,
         };
+        let start = remote.client.start();
+        if start.has_left {
+            return Ok(remote);
+        }
+        remote.is_resting = start.is_resting;
         if remote.rank().0 == 0 {
-            if remote.client.start().needs_values {
+            if start.needs_values {
                 remote.bring()?;
             }
             remote.client.begin()?;
@@ -225,8 +230,18 @@ impl Updater for Remote {
         Some(self.client.position().cut + 1)
     }
 
-    fn restored(&self) -> Vec<Restored> {
-        self.client.restored()
+    fn restored(&self) -> Option<Restored> {
+        Some(self.client.restored())
+    }
+
+    fn resume(&self) -> Resume {
+        let start = self.client.start();
+        Resume {
+            is_resumed: start.version > 0,
+            pass: start.pass,
+            batches: start.batches,
+            has_left: start.has_left,
+        }
     }
 
     fn goodbye(&mut self) -> Result<()> {

@@ -39,8 +39,8 @@ class Consumer(Protocol):
     def next_cut(self) -> int | None:
         """The first checkpoint that will have all that was learnt so far."""
 
-    def restored(self) -> list[tuple[int, int]]:
-        """The checkpoints that parameter servers began with, and which life of a server it was."""
+    def restored(self) -> tuple[int, int] | None:
+        """The checkpoint that the parameter servers began with (0: first values), and the epoch."""
 
 
 class _Alone:
@@ -52,11 +52,16 @@ class _Alone:
     def next_cut(self) -> int | None:
         return None
 
-    def restored(self) -> list[tuple[int, int]]:
-        return []
+    def restored(self) -> tuple[int, int] | None:
+        return None
 
 
 _consumer: Consumer = _Alone()
+# The number of the pass under way in the whole job, if this process continues one; the master and
+# the parameter servers may have gone back to different passes.
+_pass_number: int | None = None
+# Whether a source was iterated in the pass under way.
+_is_dealt = False
 # Sources that were iterated since a pass was begun, or resumed.
 _iterated: "weakref.WeakSet[_Source]" = weakref.WeakSet()
 
@@ -67,9 +72,20 @@ def set_consumer(consumer: Consumer | None) -> None:
     _consumer = consumer or _Alone()
 
 
-def begin_pass() -> None:
-    """From now on it counts what is iterated."""
+def begin_pass(number: int | None = None) -> None:
+    """From now on it counts what is iterated.
+
+    number: of the pass in the whole job, for a process that goes on for another one. What the master
+    has behind it is then not repeated, and what it has opened again is done first.
+    """
+    global _pass_number, _is_dealt
+    _pass_number, _is_dealt = number, False
     _iterated.clear()
+
+
+def is_dealt() -> bool:
+    """Whether what was iterated since the pass began comes from a master."""
+    return _is_dealt
 
 
 def resume_open_pass() -> bool:
@@ -77,7 +93,7 @@ def resume_open_pass() -> bool:
     is_open = [source for source in _iterated if source.is_open]
     for source in is_open:
         source.is_resumed = True
-    begin_pass()
+    _iterated.clear()
     return bool(is_open)
 
 
@@ -184,9 +200,13 @@ class _Source:
 
     def begin(self, downstream: Downstream) -> Iterator[Any]:
         """One pass, or the rest of one."""
+        global _is_dealt
+        _is_dealt = True
         _iterated.add(self)
         # Who starts an iteration although the pass before is open wants the next one.
         is_late, self.is_open = self.is_open and not self.is_resumed, False
+        if _pass_number is not None and not self.is_resumed:
+            self._client.begin_pass(_pass_number)
         self.is_resumed = False
         try:
             while True:
@@ -258,7 +278,7 @@ class _Source:
 
     def _report_restores(self) -> None:
         """Parameter servers went back: what they have forgotten is to be learnt again."""
-        for cut, server in _consumer.restored():
-            if (cut, server) not in self._reported:
-                self._reported.add((cut, server))
-                self._client.reopen(cut, server)
+        restored = _consumer.restored()
+        if restored is not None and restored not in self._reported:
+            self._reported.add(restored)
+            self._client.reopen(*restored)

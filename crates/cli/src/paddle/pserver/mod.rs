@@ -5,7 +5,7 @@ mod args;
 pub(crate) use args::Args;
 
 use crate::service::{self, folder};
-use ::pserver::checkpoint::{self, Which};
+use ::pserver::checkpoint::{Directory, Which};
 use ::pserver::server::{self, Checkpointing, ServerConfig};
 use contract::env::Environment;
 use contract::port::Ports;
@@ -51,7 +51,13 @@ fn configure(args: &Args, environment: &Environment) -> Result<ServerConfig> {
         config.table_bytes_max = usize::try_from(memory.bytes()).unwrap_or(usize::MAX);
     }
     let checkpoint_dir = args.checkpoint_dir.clone();
+    config.restore = args.restore.as_deref().map(which).transpose()?;
     let Some(folder) = checkpoint_dir.or_else(|| folder(&environment.checkpoint_dir)) else {
+        if let Some(Which::Latest | Which::Cut(1..)) = config.restore {
+            return Err(Error::invalid(
+                "there is no folder to restore from; give --checkpoint_dir",
+            ));
+        }
         config.check()?;
         return Ok(config);
     };
@@ -63,19 +69,25 @@ fn configure(args: &Args, environment: &Environment) -> Result<ServerConfig> {
         keep: args.checkpoint_keep.into(),
         interval: (args.checkpoint_interval > 0)
             .then(|| Duration::from_secs(args.checkpoint_interval)),
+        disk: None,
     });
-    if let Some(which) = &args.restore {
-        let which = match which.as_str() {
-            "latest" => Which::Latest,
-            number => Which::Cut(number.parse().map_err(|_| {
-                Error::invalid("name a checkpoint by its number, or say --restore for the newest")
-                    .with("restore", number)
-            })?),
-        };
+    if let Some(which) = config.restore {
         // What cannot be restored is said now, not when the first trainer joins.
-        checkpoint::list(&folder)?;
-        config.restore = Some(checkpoint::Directory { folder, which });
+        Directory { folder, which }.check()?;
     }
     config.check()?;
     Ok(config)
+}
+
+fn which(text: &str) -> Result<Which> {
+    match text {
+        "latest" => Ok(Which::Latest),
+        "common" => Ok(Which::Common),
+        number => number.parse().map(Which::Cut).map_err(|_| {
+            Error::invalid(
+                "name a checkpoint by its number, or say --restore for the newest complete one",
+            )
+            .with("restore", number)
+        }),
+    }
 }
