@@ -258,7 +258,7 @@ class Consumer:
 
     def __init__(self):
         self.cut = 1
-        self.servers = []
+        self.epoch = None
 
     def rest(self):
         pass
@@ -267,7 +267,7 @@ class Consumer:
         return self.cut
 
     def restored(self):
-        return self.servers
+        return self.epoch
 
 
 def test_what_was_learnt_after_a_checkpoint_is_read_again_when_servers_go_back_to_it(
@@ -281,7 +281,7 @@ def test_what_was_learnt_after_a_checkpoint_is_read_again_when_servers_go_back_t
             before = [next(samples) for _ in range(2 * TASK_RECORDS + 1)]
             consumer.cut = 2
             after = [next(samples) for _ in range(2 * TASK_RECORDS)]
-            consumer.servers = [(1, 77)]
+            consumer.epoch = (1, 77)
             rest = list(samples)
         finally:
             cloud.set_consumer(None)

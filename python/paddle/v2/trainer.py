@@ -90,6 +90,12 @@ class SGD:
         trainer = self._connect()
         if trainer in _leaving:
             _leaving.remove(trainer)
+        _, finished, *_ = trainer.resume()
+        if 0 < finished >= self._passes + num_passes:
+            sys.stderr.write(
+                f"paddle: nothing left to train: the servers have {finished} passes, and "
+                f"{self._passes + num_passes} are asked for\n"
+            )
         show = _Show(Progress(config.current()), event_handler)
         cloud.set_consumer(trainer)
         try:
