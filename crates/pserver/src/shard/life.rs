@@ -2,7 +2,7 @@
 
 use super::table::Table;
 use super::{Job, Phase, Reply, Restore, Shard, Waiting, not_joined};
-use crate::message::{Head, Join, Joined, Message, Payload, encode_json};
+use crate::message::{COUNT_MAX, Head, Join, Joined, Message, Payload, encode_json};
 use crate::policy::Progress;
 use contract::mode::Mode;
 use contract::{Error, Kind, Result};
@@ -26,6 +26,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             self.job = Some(self.start_job(join, restore)?);
         }
         let job = self.job.as_mut().ok_or_else(not_joined)?;
+        job.check_progress(rank, steps.unwrap_or(0), acknowledged)?;
         let progress = Progress { steps, acknowledged, version: job.version, is_resting };
         if self.members.join(now, rank, incarnation, progress)? {
             for table in job.tables.iter_mut().flatten() {
@@ -189,11 +190,14 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     fn start_job(&mut self, join: Join, restore: &mut dyn Restore) -> Result<Job<B>> {
         let place = join.place()?;
         let mut tables = Vec::new();
+        // All dense parameters together have to fit; rows come later.
+        let mut bytes_left = self.config.table_bytes_max;
         for parameter in &join.model.parameters {
             tables.push(match join.holds(parameter.shape) {
                 true => {
-                    let bytes_max = self.config.table_bytes_max;
-                    let mut table = Table::new(&join.model, parameter, &place, bytes_max)?;
+                    let mut table = Table::new(&join.model, parameter, &place, bytes_left)
+                        .map_err(|error| error.with("parameter", &parameter.name))?;
+                    bytes_left = bytes_left.saturating_sub(table.bytes() as usize);
                     table.initialize();
                     Some(table)
                 }
@@ -229,5 +233,30 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         }
         job.update_rate();
         Ok(job)
+    }
+}
+
+impl<B> Job<B> {
+    /// Refuses a trainer that claims to be further than it can be: steps that the shard has not
+    /// made would all be taken for delivered, empty.
+    fn check_progress(&self, rank: u32, steps: u64, acknowledged: u64) -> Result<()> {
+        // What was lost with a server that died is known by the trainers alone.
+        let is_restored = self.phase == Phase::NeedsTrainers;
+        let steps_max = match self.has_sync && !is_restored {
+            // A trainer delivers a step before the others do.
+            true => self.version + 1,
+            false => COUNT_MAX,
+        };
+        if steps <= steps_max && acknowledged <= COUNT_MAX {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::Conflict,
+            "the trainer claims more steps than the shard can have made",
+        )
+        .with("rank", rank)
+        .with("steps", steps)
+        .with("acknowledged", acknowledged)
+        .with("version", self.version))
     }
 }

@@ -253,6 +253,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             _ => {}
         }
         let payload = Payload::decode(body)?;
+        payload.head.check(verb)?;
         self.members.hear(now, payload.head.rank, incarnation)?;
         self.hear_cut(&payload.head);
         match verb {
