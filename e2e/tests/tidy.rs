@@ -68,6 +68,18 @@ fn environment_variables_and_their_page_agree() {
 }
 
 #[test]
+fn versions_of_protocols_and_their_page_agree() {
+    let tree = Tree::here();
+    let is_source = |file: &&File| {
+        file.path.starts_with("crates/")
+            && file.path.contains("/src/")
+            && file.path.ends_with("message.rs")
+    };
+    let sources: Vec<File> = tree.files.iter().filter(is_source).cloned().collect();
+    report(&page::wire_versions(&tree.file("docs/wire.md"), &sources));
+}
+
+#[test]
 fn every_command_of_the_makefile_is_described() {
     report(&makefile::descriptions(&Tree::here().file("Makefile")));
 }

@@ -10,7 +10,7 @@ use engine::batch::{Batch, Input, Lists, NO_ID, Rows};
 use engine::shape::{Level, Shape, Value};
 use numpy::{PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 /// A data layer, and the place of its value in a sample.
 pub(crate) struct Column {
@@ -21,18 +21,31 @@ pub(crate) struct Column {
 
 /// Converts the samples of one batch.
 pub(crate) fn feed(samples: &Bound<'_, PyAny>, columns: &[Column]) -> PyResult<Batch> {
-    let samples: Vec<Bound<'_, PyAny>> = samples.extract().map_err(|_| {
-        raise(Error::invalid(format!(
-            "a batch must be a list of samples but is {}; wrap the reader with paddle.batch",
-            describe(samples)
-        )))
-    })?;
+    let samples = list_of(samples)?;
     if samples.is_empty() {
         return Err(raise(Error::invalid("a batch must have at least one sample")));
     }
     let inputs = columns.iter().map(|column| feed_column(&samples, column));
     let inputs = inputs.collect::<Result<_>>().map_err(raise)?;
     Ok(Batch { samples: samples.len(), inputs })
+}
+
+/// The samples of a batch, however many it claims to have: any object may say what it likes.
+fn list_of<'py>(batch: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    // Arrays and users' own classes are sequences, though they do not say so.
+    let is_other = batch.is_instance_of::<PyString>() || batch.is_instance_of::<PyDict>();
+    let is_sequence = !is_other && batch.hasattr("__getitem__")?;
+    if !is_sequence {
+        return Err(raise(Error::invalid(format!(
+            "a batch must be a list of samples but is {}; wrap the reader with paddle.batch",
+            describe(batch)
+        ))));
+    }
+    let mut samples = Vec::new();
+    for sample in batch.try_iter()? {
+        samples.push(sample?);
+    }
+    Ok(samples)
 }
 
 fn feed_column(samples: &[Bound<'_, PyAny>], column: &Column) -> Result<Input> {

@@ -61,6 +61,20 @@ def test_a_line_is_learnt_exactly():
     numpy.testing.assert_allclose(answers, [[-0.5], [-5.5]], atol=1e-3)
 
 
+def test_a_batch_that_lies_about_its_length_is_taken_for_what_it_has():
+    class Liar:
+        def __len__(self):
+            return 2**62
+
+        def __getitem__(self, place):
+            return line_data(2)[place]
+
+    _, _, trainer = line_trainer()
+    seen = []
+    trainer.train(lambda: iter([Liar()]), event_handler=lambda event: seen.append(type(event)))
+    assert seen.count(paddle.event.EndIteration) == 1
+
+
 def test_events_come_in_order_with_means_and_outputs():
     _, parameters, trainer = line_trainer(rate=0.0)
     seen = []

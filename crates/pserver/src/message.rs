@@ -136,6 +136,39 @@ pub struct EntryHead {
     pub values: u32,
 }
 
+/// No job counts this far: steps, passes, frames and cuts beyond it are a mistake or an attack, and
+/// sums of what is below it do not overflow.
+pub const COUNT_MAX: u64 = 1 << 48;
+/// The most samples of one step of one trainer.
+pub const SAMPLES_MAX: u64 = 1 << 32;
+
+impl Head {
+    /// Refuses numbers of a request that no job reaches.
+    pub fn check(&self, verb: Verb) -> Result<()> {
+        let refuse = |field: &str, found: u64, limit: u64| {
+            Err(Error::invalid("a number of the request is larger than any job reaches")
+                .with("field", field)
+                .with("found", found)
+                .with("limit", limit)
+                .with("rank", self.rank))
+        };
+        let counts = [
+            ("sequence", self.sequence),
+            ("version", self.version),
+            ("base", self.base),
+            ("cut", self.cut),
+            ("cut_version", self.cut_version),
+        ];
+        if let Some((field, found)) = counts.into_iter().find(|(_, count)| *count > COUNT_MAX) {
+            return refuse(field, found, COUNT_MAX);
+        }
+        if verb == Verb::Push && self.samples > SAMPLES_MAX {
+            return refuse("samples", self.samples, SAMPLES_MAX);
+        }
+        Ok(())
+    }
+}
+
 const HEAD_BYTES: usize = size_of::<Head>();
 const ENTRY_BYTES: usize = size_of::<EntryHead>();
 /// The most entries of one message.

@@ -183,7 +183,7 @@ mod tests {
         for (path, expect) in [
             ("crates/wire/Cargo.toml", true),
             ("e2e/Cargo.toml", true),
-            ("crates/recordio/fuzz/Cargo.toml", false),
+            ("fuzz/Cargo.toml", false),
             ("bench/Cargo.toml", false),
             ("Cargo.toml", false),
             ("crates/wire/src/lib.rs", false),

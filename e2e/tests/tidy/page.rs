@@ -69,6 +69,42 @@ pub(crate) fn environment(page: &File, names: &[&str]) -> Vec<String> {
     offences
 }
 
+/// Versions of protocols that the page does not name as their sources do. A service is named
+/// `` `name` N `` in the row "service version", the wire itself `N` in the row "wire version".
+pub(crate) fn wire_versions(page: &File, sources: &[File]) -> Vec<String> {
+    let mut offences = Vec::new();
+    let mut found = 0;
+    let mut expect = |row: &str, cell: &str| {
+        found += 1;
+        let has_cell = |line: &str| line.split(['|', ',']).any(|found| found.trim() == cell);
+        match page.lines().find(|(_, line)| line.contains(row)) {
+            Some((_, line)) if has_cell(line) => {}
+            Some((number, _)) => {
+                offences.push(page.offence(number, &format!("{row} must be `{cell}`; correct it")));
+            }
+            None => offences.push(page.offence(1, &format!("there is no row for the {row}"))),
+        }
+    };
+    for source in sources {
+        for line in source.text.lines() {
+            let number =
+                |rest: &str| -> String { rest.chars().take_while(char::is_ascii_digit).collect() };
+            if let Some((_, rest)) = line.split_once("pub const VERSION: u16 = ") {
+                expect("wire version", &number(rest));
+            }
+            let service = line.split_once("Service { name: \"").filter(|_| !line.contains("//"));
+            let named = service.and_then(|(_, rest)| rest.split_once("\", version: "));
+            if let Some((name, rest)) = named {
+                expect("service version", &format!("`{name}` {}", number(rest)));
+            }
+        }
+    }
+    if found == 0 {
+        offences.push(page.offence(1, "no source declares a version; mend the rule"));
+    }
+    offences
+}
+
 /// The numbered lines outside fenced code.
 fn prose(page: &File) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
@@ -170,6 +206,32 @@ mod tests {
     fn links_elsewhere_are_not_followed() {
         check_links("[a](https://x/y) [b](#here) [c](mailto:a@b) `[d](e)`\n[^1]: note\n", &[]);
         assert_eq!(links(&File::new("a.rs", "//! [a](b)\n"), &tree()), [""; 0]);
+    }
+
+    #[test]
+    fn a_version_that_differs_from_its_source_is_reported_with_its_line() {
+        let sources = [
+            File::new("frame.rs", "pub const VERSION: u16 = 1;\n"),
+            File::new(
+                "a.rs",
+                "pub const SERVICE: Service = Service { name: \"a\", version: 12 };\n",
+            ),
+            File::new("b.rs", "Service { name: \"b\", version: 3 };\n"),
+        ];
+        let check = |text: &str, expect: &[&str]| {
+            assert_eq!(wire_versions(&File::new("docs/wire.md", text), &sources), expect);
+        };
+        check("| 8 | wire version, u16 | 1 |\n| service version | `a` 12, `b` 3 |\n", &[]);
+        check(
+            "| 8 | wire version, u16 | 2 |\n| service version | `a` 1, `b` 3 |\n",
+            &[
+                "docs/wire.md:1: wire version must be `1`; correct it",
+                "docs/wire.md:2: service version must be ``a` 12`; correct it",
+            ],
+        );
+        let empty = File::new("docs/wire.md", "");
+        assert_eq!(wire_versions(&empty, &sources).len(), 3);
+        assert_eq!(wire_versions(&empty, &[]).len(), 1, "a rule that finds nothing checks nothing");
     }
 
     #[test]

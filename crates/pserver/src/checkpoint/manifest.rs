@@ -5,6 +5,7 @@
 
 use super::FORMAT;
 use super::names::{Layout, Ports, ShardName};
+use crate::message::COUNT_MAX;
 use crate::shard::{CutFacts, TableFacts};
 use contract::mode::Mode;
 use contract::{Error, Kind, Result};
@@ -100,6 +101,14 @@ impl Manifest {
             return Err(damaged("manifest claims other buckets or another file than its shard's")
                 .with("buckets", format!("{}..{}", shard.buckets.0, shard.buckets.1))
                 .with("data", &shard.data.file));
+        }
+        let CutFacts { version, pass, samples, .. } = shard.cut;
+        let counts = [version, pass, samples >> 16];
+        let sequences = shard.cut.trainers.iter().flat_map(|it| [it.sequence, it.batches]);
+        if let Some(count) = counts.into_iter().chain(sequences).find(|count| *count > COUNT_MAX) {
+            return Err(
+                damaged("manifest claims a number that no job reaches").with("number", count)
+            );
         }
         self.model
             .check()

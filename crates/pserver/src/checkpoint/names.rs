@@ -1,6 +1,6 @@
 //! The names of folders and files, and which shard a name belongs to. Pure.
 
-use crate::message::Join;
+use crate::message::{COUNT_MAX, Join};
 use contract::Result;
 use disk::PARTIAL_END;
 use serde::{Deserialize, Serialize};
@@ -137,10 +137,11 @@ pub(super) fn cut_folder(cut: u64) -> String {
     format!("cut-{cut:08}")
 }
 
-/// The cut that a folder is of.
+/// The cut that a folder is of. A number that no job reaches is none of ours: the next cut would
+/// have no number.
 pub(super) fn parse_cut_folder(name: &str) -> Option<u64> {
     let cut = name.strip_prefix("cut-")?.parse().ok()?;
-    (cut_folder(cut) == name).then_some(cut)
+    (cut <= COUNT_MAX && cut_folder(cut) == name).then_some(cut)
 }
 
 #[cfg(test)]
@@ -174,11 +175,18 @@ mod tests {
 
     #[test]
     fn cut_folders_sort_by_number_and_are_read_back() {
-        for cut in [0, 1, 99_999_999, 100_000_000, u64::MAX] {
+        for cut in [0, 1, 99_999_999, 100_000_000, COUNT_MAX] {
             assert_eq!(parse_cut_folder(&cut_folder(cut)), Some(cut));
         }
         assert_eq!(cut_folder(12), "cut-00000012");
-        for foreign in ["cut-12", "cut-+0000012", "cut-", "12", "cut-99999999999999999999999"] {
+        for foreign in [
+            "cut-12",
+            "cut-+0000012",
+            "cut-",
+            "12",
+            "cut-18446744073709551615",
+            "cut-99999999999999999999999",
+        ] {
             assert_eq!(parse_cut_folder(foreign), None, "{foreign}");
         }
     }

@@ -294,11 +294,14 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     fn start_job(&mut self, join: Join, restore: &mut dyn Restore) -> Result<Job<B>> {
         let place = join.place()?;
         let mut tables = Vec::new();
+        // All dense parameters together have to fit; rows come later.
+        let mut bytes_left = self.config.table_bytes_max;
         for parameter in &join.model.parameters {
             tables.push(match join.holds(parameter.shape) {
                 true => {
-                    let bytes_max = self.config.table_bytes_max;
-                    let mut table = Table::new(&join.model, parameter, &place, bytes_max)?;
+                    let mut table = Table::new(&join.model, parameter, &place, bytes_left)
+                        .map_err(|error| error.with("parameter", &parameter.name))?;
+                    bytes_left = bytes_left.saturating_sub(table.bytes() as usize);
                     table.initialize();
                     Some(table)
                 }

@@ -303,6 +303,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         }
         let payload = Payload::decode(body)?;
         let head = &payload.head;
+        head.check(verb)?;
         self.members.hear(now, Speaker { rank: head.rank, incarnation, connection })?;
         let epoch = self.job.as_ref().map_or(0, |job| job.epoch.number);
         if head.epoch != epoch {

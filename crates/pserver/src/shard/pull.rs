@@ -8,6 +8,8 @@ use contract::{Error, Kind, Result};
 use std::ops::Deref;
 use std::time::Instant;
 
+/// The most values of a reply: it must fit a frame.
+const REPLY_VALUES_MAX: usize = (256 << 20) / size_of::<f32>();
 /// The most rows of one page of a scan.
 const SCAN_ROWS_MAX: u64 = 65_536;
 
@@ -19,8 +21,19 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         payload: Payload<B>,
     ) -> Result<Option<Reply>> {
         let job = self.job.as_ref().ok_or_else(not_joined)?;
+        let mut values = 0;
         for entry in &payload.entries {
-            job.table(entry.parameter)?.check(&payload, entry, false)?;
+            let table = job.table(entry.parameter)?;
+            values += table.check(&payload, entry, false)?;
+            if values > REPLY_VALUES_MAX {
+                return Err(Error::new(
+                    Kind::LimitExceeded,
+                    "a pull asks for more than a reply holds; ask for less at a time",
+                )
+                .with("parameter", &table.name)
+                .with("rank", payload.head.rank)
+                .with("values_max", REPLY_VALUES_MAX));
+            }
         }
         if self.may_pull(&payload)? {
             return self.answer_pull(&payload).map(Some);

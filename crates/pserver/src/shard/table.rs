@@ -38,6 +38,9 @@ pub(super) enum Values<B> {
     },
 }
 
+/// Values that are looked at together.
+const FINITE_CHECKED: usize = 4096;
+
 /// One trainer's gradient of one block, where it was received.
 pub(super) struct Arrival<B> {
     rank: u32,
@@ -60,7 +63,10 @@ impl<B: Deref<Target = [u8]>> Table<B> {
         let (columns, counters) = (update.columns().state.len(), update.columns().counters.len());
         let values = match parameter.shape {
             Shape::Dense { elements } => {
-                let owned: Vec<u64> = place.blocks(name_hash, elements).collect();
+                let blocks_max = bytes_max / (placement::BLOCK_ELEMENTS * size_of::<f32>()) + 1;
+                // One more than fit is enough to refuse: a peer may claim any number.
+                let blocks = place.blocks(name_hash, elements).take(blocks_max.saturating_add(1));
+                let owned: Vec<u64> = blocks.collect();
                 let arrivals = owned.iter().map(|_| Vec::new()).collect();
                 let blocks = DenseTable::new(elements, owned, columns, counters, bytes_max)?;
                 Values::Dense { blocks, arrivals }
@@ -102,21 +108,33 @@ impl<B: Deref<Target = [u8]>> Table<B> {
         }
     }
 
-    /// Checks that keys and values of an entry belong here and together; `has_values` is false for
-    /// a pull.
+    /// Checks that keys and values of an entry belong here and together, and that values are numbers;
+    /// `has_values` is false for a pull. Returns how many values the keys have.
     pub(super) fn check(
         &self,
         payload: &Payload<B>,
         entry: &Entry,
         has_values: bool,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let keys = payload.keys(entry);
         let expected = match &self.values {
-            Values::Dense { blocks, .. } => {
+            Values::Dense { blocks, arrivals } => {
                 let mut elements = 0;
+                let mut positions = Vec::with_capacity(if has_values { keys.len() } else { 0 });
                 for key in keys {
                     let position = blocks.position_of(*key).ok_or_else(|| self.not_here(*key))?;
                     elements += blocks.block(position).value.len();
+                    if has_values {
+                        let is_of_rank = |arrival: &Arrival<B>| arrival.rank == payload.head.rank;
+                        if arrivals[position].iter().any(is_of_rank) {
+                            return Err(self.is_twice(payload, *key));
+                        }
+                        positions.push((position, *key));
+                    }
+                }
+                positions.sort_unstable();
+                if let Some(pair) = positions.windows(2).find(|pair| pair[0] == pair[1]) {
+                    return Err(self.is_twice(payload, pair[0].1));
                 }
                 elements
             }
@@ -131,10 +149,20 @@ impl<B: Deref<Target = [u8]>> Table<B> {
                         return Err(self.not_here(*key));
                     }
                 }
-                keys.len() * width
+                keys.len().saturating_mul(*width)
             }
         };
-        let found = payload.values(entry).len();
+        let values = payload.values(entry);
+        if let Some(place) = first_not_finite(values) {
+            return Err(Error::invalid(
+                "a value is not a finite number; lower the learning rate, or clip gradients",
+            )
+            .with("parameter", &self.name)
+            .with("rank", payload.head.rank)
+            .with("value", values[place])
+            .with("place", place));
+        }
+        let found = values.len();
         if found != if has_values { expected } else { 0 } {
             return Err(Error::invalid("values do not fit the keys")
                 .with("parameter", &self.name)
@@ -142,7 +170,7 @@ impl<B: Deref<Target = [u8]>> Table<B> {
                 .with("values", found)
                 .with("expected", expected));
         }
-        Ok(())
+        Ok(expected)
     }
 
     /// Fills every dense block with its first values; rows get theirs when they are touched.
@@ -429,6 +457,13 @@ impl<B: Deref<Target = [u8]>> Table<B> {
         }
     }
 
+    fn is_twice(&self, payload: &Payload<B>, block: u64) -> Error {
+        Error::invalid("a block comes twice in a step of one trainer")
+            .with("parameter", &self.name)
+            .with("block", block)
+            .with("rank", payload.head.rank)
+    }
+
     fn not_here(&self, key: u64) -> Error {
         Error::invalid("key or block belongs to another shard; use the same placement")
             .with("parameter", &self.name)
@@ -509,6 +544,19 @@ fn merge<B: Deref<Target = [u8]>>(
         }
     }
     (keys, sums)
+}
+
+/// The place of the first NaN or infinity. One in a gradient would spread to the whole model.
+fn first_not_finite(values: &[f32]) -> Option<usize> {
+    // Without an exit in the loop it is vector instructions.
+    let is_finite = |values: &[f32]| {
+        let largest =
+            values.iter().fold(0, |largest: u32, value| largest.max(value.to_bits() & !(1 << 31)));
+        largest < f32::INFINITY.to_bits()
+    };
+    let block = values.chunks(FINITE_CHECKED).position(|block| !is_finite(block))?;
+    let begin = block * FINITE_CHECKED;
+    values[begin..].iter().position(|value| !value.is_finite()).map(|place| begin + place)
 }
 
 fn add(sum: &mut [f32], gradient: &[f32]) {

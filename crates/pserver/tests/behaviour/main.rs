@@ -3,5 +3,6 @@
 
 mod checkpoint;
 mod client;
+mod hostile;
 mod interleaving;
 mod shard;

@@ -15,10 +15,10 @@ use table::initializer::Initializer;
 use table::model::{Model, Parameter, Shape};
 use table::optimizer::{Optimizer, Settings};
 
-const DENSE: u32 = 0;
-const SPARSE: u32 = 1;
+pub(crate) const DENSE: u32 = 0;
+pub(crate) const SPARSE: u32 = 1;
 /// Of a server of incarnation 1.
-const EPOCH: u32 = 1;
+pub(crate) const EPOCH: u32 = 1;
 
 /// A received body, aligned as the transport aligns it.
 pub(crate) struct Body(Vec<u64>, usize);
@@ -48,7 +48,7 @@ pub(crate) struct Scene {
     tokens: u64,
     sequences: Vec<u64>,
     steps: Vec<u64>,
-    cut: (u64, u64),
+    pub(crate) cut: (u64, u64),
     mode: Mode,
     saved: Source,
     replies: HashMap<u64, Reply>,
@@ -130,7 +130,7 @@ impl Scene {
     }
 
     /// All trainers joined, values begun.
-    fn ready(trainers: u32, mode: Mode) -> Self {
+    pub(crate) fn ready(trainers: u32, mode: Mode) -> Self {
         let mut scene = Scene::new(trainers, mode);
         for rank in 0..trainers {
             scene.join(rank).unwrap();
@@ -139,7 +139,7 @@ impl Scene {
         scene
     }
 
-    fn join_message(&self, rank: u32) -> Join {
+    pub(crate) fn join_message(&self, rank: u32) -> Join {
         Join {
             rank,
             trainers: self.trainers,
@@ -159,7 +159,7 @@ impl Scene {
         self.join_with(&join, 100 + u64::from(rank))
     }
 
-    fn join_with(&mut self, join: &Join, incarnation: u64) -> Result<Joined> {
+    pub(crate) fn join_with(&mut self, join: &Join, incarnation: u64) -> Result<Joined> {
         let body = Body::new(&[&encode_json(join).unwrap()]);
         let token = self.submit(Verb::Join, incarnation, body);
         match self.reply(token).unwrap() {
@@ -203,7 +203,7 @@ impl Scene {
         self.submit(verb, 100 + u64::from(rank), Body::new(&parts))
     }
 
-    fn ask(
+    pub(crate) fn ask(
         &mut self,
         verb: Verb,
         rank: u32,
@@ -214,7 +214,7 @@ impl Scene {
         message(self.reply(token).expect("the request waits"))
     }
 
-    fn push(&mut self, rank: u32, entries: &[(u32, &[u64], &[f32])]) -> Result<Message> {
+    pub(crate) fn push(&mut self, rank: u32, entries: &[(u32, &[u64], &[f32])]) -> Result<Message> {
         let place = rank as usize;
         self.sequences[place] += 1;
         let head = Head {

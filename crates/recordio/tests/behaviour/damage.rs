@@ -188,7 +188,7 @@ fn a_zstd_frame_that_hides_its_size_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..Default::default() })]
 
-    // The same property as the fuzz target's, on mutations of valid files.
+    // The same property as of the decoders' table, with other mutations.
     #[test]
     fn random_corruption_never_panics_and_never_shortens_silently(
         variant in 0..6usize,

@@ -76,7 +76,8 @@ pub(crate) struct Args {
         default_value_t = 60.0
     )]
     pub(crate) trainer_timeout: f64,
-    /// Memory that one sparse parameter may take on one port, such as 64Gi [default: no limit]
+    /// Memory that a sparse parameter, or all dense ones, may take on one port, such as 64Gi
+    /// [default: what this machine has]
     #[arg(long = "memory_max", alias = "memory-max", value_name = "SIZE")]
     pub(crate) memory_max: Option<contract::quantity::Quantity>,
     #[command(flatten)]

@@ -35,6 +35,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The memory of this machine: a model that is larger must be refused, not killed half-way.
+fn machine_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.totalram.saturating_mul(info.mem_unit.into())
+}
+
 fn configure(args: &Args, environment: &Environment) -> Result<ServerConfig> {
     let trainers = args.num_gradient_servers.unwrap_or(environment.trainers);
     let timeout = Duration::try_from_secs_f64(args.trainer_timeout).map_err(|_| {
@@ -47,9 +53,8 @@ fn configure(args: &Args, environment: &Environment) -> Result<ServerConfig> {
         trainer_timeout: timeout,
         ..ServerConfig::new(trainers, service::fresh_incarnation()?)
     };
-    if let Some(memory) = args.memory_max {
-        config.table_bytes_max = usize::try_from(memory.bytes()).unwrap_or(usize::MAX);
-    }
+    let memory = args.memory_max.map_or_else(machine_bytes, |memory| memory.bytes());
+    config.table_bytes_max = usize::try_from(memory).unwrap_or(usize::MAX);
     let checkpoint_dir = args.checkpoint_dir.clone();
     config.restore = args.restore.as_deref().map(which).transpose()?;
     let Some(folder) = checkpoint_dir.or_else(|| folder(&environment.checkpoint_dir)) else {

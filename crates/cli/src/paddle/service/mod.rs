@@ -16,7 +16,7 @@ pub(crate) struct Args {
     /// Network interfaces to listen on, separated by commas [default: all addresses]
     #[arg(long, value_name = "NAMES", default_value = "")]
     nics: String,
-    /// Serve Prometheus metrics over HTTP on this port
+    /// Serve Prometheus metrics over HTTP on this port, of the first interface of --nics
     #[arg(long = "metrics_port", alias = "metrics-port", value_name = "PORT")]
     metrics_port: Option<u16>,
     /// Speak TLS: file with the server's certificates (PEM)
@@ -55,7 +55,8 @@ impl Args {
     /// Begins to serve metrics, if asked to.
     pub(crate) fn serve_metrics(&self) -> Result<()> {
         let Some(port) = self.metrics_port else { return Ok(()) };
-        let address = (std::net::Ipv4Addr::UNSPECIFIED, port);
+        let unspecified = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+        let address = (self.addresses()?.first().copied().unwrap_or(unspecified), port);
         metrics_exporter_prometheus::PrometheusBuilder::new()
             .with_http_listener(address)
             .install()

@@ -1,0 +1,124 @@
+//! Peers that have passed the handshake and mean ill, or have gone mad: they are refused by name, and
+//! the shard serves the others.
+
+use super::shard::{DENSE, SPARSE, Scene};
+use contract::mode::Mode;
+use contract::{Error, Kind};
+use pserver::message::{Head, Verb};
+use std::time::Duration;
+use table::model::Shape;
+
+#[track_caller]
+fn check(error: &Error, kind: Kind, context: &[(&str, &str)]) {
+    assert_eq!(error.kind(), kind, "{error}");
+    for pair in context {
+        assert!(error.context().any(|found| found == *pair), "{pair:?} is not in: {error}");
+    }
+}
+
+/// The shard still answers.
+#[track_caller]
+fn serves(scene: &mut Scene) {
+    let head = Head { version: 0, ..Head::default() };
+    let reply = scene.ask(Verb::Pull, 0, head, &[(DENSE, &[0], &[])]).unwrap();
+    assert_eq!(reply.values, [1.0; 3]);
+    scene.shard.tick(std::time::Instant::now() + Duration::from_millis(1));
+    assert!(scene.shard.failure().is_none());
+}
+
+#[test]
+fn a_model_that_no_memory_holds_is_refused_before_any_is_asked_for() {
+    let mut scene = Scene::new(1, Mode::Sync);
+    let mut join = scene.join_message(0);
+    join.model.parameters[0].shape = Shape::Dense { elements: 1 << 40 };
+    let error = scene.join_with(&join, 100).unwrap_err();
+    check(&error, Kind::LimitExceeded, &[("parameter", "dense")]);
+    // Many that fit one by one and not together.
+    let mut join = scene.join_message(0);
+    let parameter = join.model.parameters[0].clone();
+    join.model.parameters = (0..5)
+        .map(|number| {
+            let mut parameter = parameter.clone();
+            parameter.name = format!("part {number}");
+            parameter.shape = Shape::Dense { elements: 60 << 20 };
+            parameter
+        })
+        .collect();
+    let error = scene.join_with(&join, 100).unwrap_err();
+    check(&error, Kind::LimitExceeded, &[("parameter", "part 4")]);
+    scene.join(0).unwrap();
+}
+
+#[test]
+fn a_pull_of_more_than_a_reply_holds_is_refused_before_it_is_made() {
+    let mut scene = Scene::new(1, Mode::Sync);
+    let mut join = scene.join_message(0);
+    join.model.parameters[0].shape = Shape::Dense { elements: 16_384 };
+    join.model.parameters[1].shape = Shape::Sparse { width: 65_536, rows: None };
+    scene.join_with(&join, 100).unwrap();
+    scene.ask(Verb::Begin, 0, Head::default(), &[]).unwrap();
+    let keys: Vec<u64> = (0..40_000).collect();
+    let error = scene.ask(Verb::Pull, 0, Head::default(), &[(SPARSE, &keys, &[])]).unwrap_err();
+    check(&error, Kind::LimitExceeded, &[("parameter", "sparse"), ("rank", "0")]);
+    let blocks = vec![0; 200_000];
+    let error = scene.ask(Verb::Pull, 0, Head::default(), &[(DENSE, &blocks, &[])]).unwrap_err();
+    check(&error, Kind::LimitExceeded, &[("parameter", "dense"), ("rank", "0")]);
+}
+
+#[test]
+fn numbers_that_no_job_reaches_are_refused() {
+    for verb in [Verb::Push, Verb::Pull, Verb::FinishPass, Verb::Synchronize, Verb::Wake] {
+        let mut scene = Scene::ready(1, Mode::Sync);
+        let heads = [
+            ("sequence", Head { sequence: u64::MAX, ..Head::default() }),
+            ("version", Head { version: u64::MAX, ..Head::default() }),
+            ("base", Head { base: 1 << 60, ..Head::default() }),
+        ];
+        for (field, head) in heads {
+            let error = scene.ask(verb, 0, head, &[]).unwrap_err();
+            check(&error, Kind::Invalid, &[("field", field), ("rank", "0")]);
+        }
+        serves(&mut scene);
+    }
+    let mut scene = Scene::ready(1, Mode::Sync);
+    let head = Head { sequence: 1, samples: u64::MAX, flags: 1, ..Head::default() };
+    let error = scene.ask(Verb::Push, 0, head, &[]).unwrap_err();
+    check(&error, Kind::Invalid, &[("field", "samples"), ("rank", "0")]);
+    scene.cut = (u64::MAX, 0);
+    let error = scene.ask(Verb::Heartbeat, 0, Head::default(), &[]).unwrap_err();
+    check(&error, Kind::Invalid, &[("field", "cut"), ("rank", "0")]);
+    scene.cut = (0, 0);
+    serves(&mut scene);
+}
+
+#[test]
+fn gradients_that_are_no_numbers_are_refused_by_parameter_and_rank() {
+    for mode in [Mode::Sync, Mode::Async] {
+        let mut scene = Scene::ready(2, mode);
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let head = Head { sequence: 1, flags: 1, samples: 1, ..Head::default() };
+            let dense = [(DENSE, &[0][..], &[0.0, bad, 0.0][..])];
+            let error = scene.ask(Verb::Push, 1, head, &dense).unwrap_err();
+            check(&error, Kind::Invalid, &[("parameter", "dense"), ("rank", "1"), ("place", "1")]);
+            let sparse = [(SPARSE, &[7, 8][..], &[0.0, 0.0, 0.0, bad][..])];
+            let error = scene.ask(Verb::Push, 1, head, &sparse).unwrap_err();
+            check(&error, Kind::Invalid, &[("parameter", "sparse"), ("rank", "1"), ("place", "3")]);
+        }
+        serves(&mut scene);
+    }
+}
+
+#[test]
+fn a_block_that_comes_twice_in_a_step_is_refused() {
+    let mut scene = Scene::ready(2, Mode::Sync);
+    let head = Head { sequence: 1, ..Head::default() };
+    let twice = [(DENSE, &[0, 0][..], &[1.0; 6][..])];
+    let error = scene.ask(Verb::Push, 1, head, &twice).unwrap_err();
+    check(&error, Kind::Invalid, &[("parameter", "dense"), ("block", "0"), ("rank", "1")]);
+    let once = [(DENSE, &[0][..], &[1.0; 3][..])];
+    scene.ask(Verb::Push, 1, head, &once).unwrap();
+    // In another frame of the same step: it would stand in for the other trainer's.
+    let error = scene.ask(Verb::Push, 1, Head { sequence: 2, ..head }, &once).unwrap_err();
+    check(&error, Kind::Invalid, &[("parameter", "dense"), ("block", "0"), ("rank", "1")]);
+    serves(&mut scene);
+}

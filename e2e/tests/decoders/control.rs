@@ -1,0 +1,86 @@
+//! Decoders of what starts and watches a job: specifications, readiness lines, `conf.py`, and the
+//! lines between launcher, supervisor and node.
+
+use super::harness::Row;
+use contract::job::JobSpec;
+use contract::ready::Ready;
+use contract::{Error, Kind, Result};
+use scheduler::ssh::conf::Conf;
+use scheduler::supervisor::message::{Command, Event, decode};
+
+fn text(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes)
+        .map_err(|source| Error::new(Kind::Damaged, "not UTF-8").because(source))
+}
+
+fn lines(samples: &[&str]) -> Vec<Vec<u8>> {
+    samples.iter().map(|line| line.as_bytes().to_vec()).collect()
+}
+
+/// The line by which a server says that it serves.
+pub(crate) fn readiness_line() -> Row {
+    let line = r#"{"paddle_ready":1,"role":"pserver","rank":3,"addresses":["0.0.0.0"],"port":7164,"ports_num":1,"ports_num_for_sparse":2}"#;
+    Row {
+        name: "readiness line",
+        samples: lines(&[line, "some other output"]),
+        decode: |bytes| Ready::parse(text(bytes)?).map(drop),
+        rounds: 20_000,
+        bytes_max: 1 << 20,
+    }
+}
+
+/// A job as front doors describe it.
+pub(crate) fn job_spec() -> Row {
+    let spec = JobSpec { trainers: 4, pservers: 2, master: true, ..JobSpec::default() };
+    let named = r#"{"version":1,"name":"ctr","user":"u","datacenter":"d","package":"/p","entry":"python train.py"}"#;
+    let full = spec.to_json().unwrap_or_default();
+    let good = |json: &&str| JobSpec::from_json(json).is_ok();
+    Row {
+        name: "job spec",
+        samples: lines(&[named, &full].into_iter().filter(good).collect::<Vec<_>>()),
+        decode: |bytes| JobSpec::from_json(text(bytes)?).map(drop),
+        rounds: 10_000,
+        bytes_max: 4 << 20,
+    }
+}
+
+/// The hosts of an SSH cluster, as the original's `conf.py` lists them.
+pub(crate) fn conf_py() -> Row {
+    let conf = "# hosts\nHOSTS = [\n    'root@192.168.0.1:22',\n    \"paddle@node-2\",\n]\n\
+                PADDLE_NIC = 'eth0'\nPADDLE_PORT = 7164\nPADDLE_PORTS_NUM = 2\nUSE = (1, -2.5e3, \
+                None, True, {'a': [r'b', b'c']})\n";
+    Row {
+        name: "conf.py",
+        samples: lines(&[conf, "HOSTS = ['a', 'b',]\n"]),
+        decode: |bytes| Conf::parse(text(bytes)?).map(drop),
+        rounds: 20_000,
+        bytes_max: 4 << 20,
+    }
+}
+
+/// What a conductor says to a supervisor.
+pub(crate) fn supervisor_command() -> Row {
+    let start = r#"{"start":{"replica":{"role":"trainer","rank":1},"attempt":2,"argv":["python","train.py"],"env":{"A":"b"},"directory":"/w","log":"log/train.log","is_server":false,"metrics":null}}"#;
+    let signal = r#"{"signal":{"replicas":[{"role":"pserver","rank":0}],"signal":"terminate"}}"#;
+    Row {
+        name: "supervisor command",
+        samples: lines(&[start, signal, r#""close""#]),
+        decode: |bytes| decode::<Command>(text(bytes)?).map(drop),
+        rounds: 20_000,
+        bytes_max: 1 << 20,
+    }
+}
+
+/// What a supervisor says to a conductor.
+pub(crate) fn supervisor_event() -> Row {
+    let opened = r#"{"opened":{"version":1}}"#;
+    let exited = r#"{"exited":{"replica":{"role":"trainer","rank":1},"code":137,"message":"x"}}"#;
+    let log = r#"{"log":{"replica":{"role":"master","rank":0},"text":"one\ntwo\n"}}"#;
+    Row {
+        name: "supervisor event",
+        samples: lines(&[opened, exited, log]),
+        decode: |bytes| decode::<Event>(text(bytes)?).map(drop),
+        rounds: 20_000,
+        bytes_max: 1 << 20,
+    }
+}
