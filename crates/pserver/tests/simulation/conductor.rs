@@ -338,7 +338,11 @@ async fn serve_master(
     let config = master::server::ServerConfig {
         limits: small_limits(),
         rules: Rules { failures_max: 1000, ..Rules::default() },
-        split: Split { pieces_per_task: 1, text_piece_bytes: records_per_task * LINE_BYTES },
+        split: Split {
+            pieces_per_task: Some(1),
+            text_piece_bytes: records_per_task * LINE_BYTES,
+            ..Split::default()
+        },
         dataset: vec![folder.join("data").display().to_string()],
         state_dir: Some(folder.join("state")),
         ..master::server::ServerConfig::new(incarnation)
