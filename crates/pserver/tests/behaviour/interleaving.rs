@@ -63,7 +63,9 @@ fn send(scene: &mut Scene, trainer: &mut Trainer, shard: usize, rank: u32) -> u6
             let head = Head { flags: FLAG_READ_ONLY, ..head };
             scene.start(Verb::Pull, rank, head, &[(0, &[0], &[]), (1, keys, &[])])
         }
-        Call::Goodbye => scene.start(Verb::Goodbye, rank, Head::default(), &[]),
+        Call::Goodbye => {
+            scene.start(Verb::Goodbye, rank, Head { flags: FLAG_LAST, ..Head::default() }, &[])
+        }
     }
 }
 

@@ -525,7 +525,8 @@ fn a_trainer_with_another_model_or_mode_is_refused_with_the_difference() {
     check(&mut scene, &join, "the optimizer");
     let join = Join { trainers: 3, ..scene.join_message(1) };
     check(&mut scene, &join, "--num_gradient_servers=2");
-    let join = Join { server: 1, servers: 2, ..scene.join_message(1) };
+    let epoch = Some(Epoch { number: EPOCH, cut: 0, has_begun: false });
+    let join = Join { server: 1, servers: 2, epoch, ..scene.join_message(1) };
     check(&mut scene, &join, "list the same servers and ports in the same order");
 }
 
