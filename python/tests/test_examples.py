@@ -39,13 +39,13 @@ class Example:
     folder: str
     prepare: str
     train: str
+    passes: int
     batch_size: int
     model: str
     figure: str
     limit: float
-    # What is added to the README's command, and what more if there are no servers.
+    # What is added to the README's command.
     options: str = ""
-    alone: str = ""
     output: str = "--output {}"
     # Whether two trainers compute what one process does. Not with batch normalization, which
     # looks at each trainer's batch.
@@ -54,7 +54,8 @@ class Example:
 
     def launch(self, flags="", arguments=""):
         """The command of a job, which must be in the README."""
-        command = f"paddle launch --pservers 2 --trainers 2 {flags}-- {self.train}{arguments}"
+        flags = f"--pservers 2 --trainers 2 {flags}--passes {self.passes}"
+        command = f"paddle launch {flags} -- {self.train}{arguments}"
         readme = (EXAMPLES / self.folder / "README.md").read_text().replace("\\\n", "")
         assert command in [" ".join(line.split()) for line in readme.splitlines()]
         return command
@@ -76,6 +77,7 @@ def sequence_tagging(model):
         folder="sequence_tagging",
         prepare="python generate.py",
         train="python train.py --preset test",
+        passes=3,
         options=f"--model {model}",
         batch_size=8,
         model=f"{model}_pass_00002.tar.gz",
@@ -89,6 +91,7 @@ def sentiment(model, is_exact):
         folder="sentiment",
         prepare="python generate.py",
         train="python train.py --data_home data --preset test",
+        passes=8,
         options=f"--model {model}",
         batch_size=16,
         model=f"{model}_pass_00007.tar.gz",
@@ -103,6 +106,7 @@ def image_classification(network):
         folder="image_classification",
         prepare="python generate.py",
         train="python train.py --data data/cifar-10-python.tar.gz --network resnet --preset test",
+        passes=3,
         options=f"--network {network}",
         batch_size=16,
         model=f"{network}_pass_00002.tar.gz",
@@ -117,6 +121,7 @@ CASES = {
         folder="fit_a_line",
         prepare="python generate.py",
         train="python train.py --preset test",
+        passes=20,
         batch_size=8,
         model="fit-a-line_pass_00019.tar.gz",
         figure=rf"Test \d+, Cost {NUMBER}",
@@ -126,6 +131,7 @@ CASES = {
         folder="word2vec",
         prepare="python prepare.py --generate --split_count 2",
         train="python train.py --preset test",
+        passes=3,
         options="--drop_rate 0",
         batch_size=32,
         model="word2vec_pass_00002.tar.gz",
@@ -135,8 +141,8 @@ CASES = {
     "ctr": Example(
         folder="ctr",
         prepare="python generate.py criteo",
-        train="python train.py --preset test --is_local 0 --cloud_train 1",
-        alone="--is_local 1",
+        train="python train.py --preset test",
+        passes=2,
         output="--model_output_dir {}",
         batch_size=100,
         model="pass-1.tar.gz",
@@ -152,6 +158,7 @@ CASES = {
         train="python wide_deep.py --preset test --model_type 0 "
         "--data_meta_file data/avazu/data.meta.txt "
         "--train_data_path data/avazu/train.txt --test_data_path data/avazu/test.txt",
+        passes=5,
         output="--model_output_prefix {}/model",
         batch_size=100,
         model="model-pass-4.tar.gz",
@@ -170,6 +177,7 @@ CASES = {
         folder="seq2seq",
         prepare="python generate.py",
         train="python train.py --data data/wmt14.tgz --preset test",
+        passes=8,
         batch_size=25,
         model="seq2seq_pass_00007.tar.gz",
         figure=rf"Test .*classification_error_evaluator': {NUMBER}",
@@ -181,6 +189,7 @@ CASES = {
         folder="recommendation",
         prepare="python generate.py",
         train="python train.py --data data/ml-1m.zip --preset test",
+        passes=5,
         batch_size=32,
         model="recommendation_pass_00004.tar.gz",
         figure=rf"Test \d+, Cost {NUMBER}",
@@ -221,7 +230,7 @@ class Workshop:
         if name not in self._alone:
             example = CASES[name]
             arguments, model = self._arguments(name, "alone")
-            more = f"{example.alone} --batch_size {2 * example.batch_size}"
+            more = f"--num_passes {example.passes} --batch_size {2 * example.batch_size}"
             self._alone[name] = self.run(name, f"{example.train} {arguments} {more}"), model
         return self._alone[name]
 
@@ -241,7 +250,9 @@ class Workshop:
     def _train_by_hand(self, name, run):
         """The same, where the program is its own server."""
         arguments, model = self._arguments(name, run)
-        command = shlex.split(f"{CASES[name].train} {arguments}")
+        example = CASES[name]
+        program = f"{example.train} --is_local 0 --cloud_train 1 --num_passes {example.passes}"
+        command = shlex.split(f"{program} {arguments}")
         with processes.started_servers(2, CTR, CTR_SERVER) as servers:
             addresses = ",".join(server.address for server in servers)
             environments = [ctr_trainer(addresses, rank) for rank in range(2)]
@@ -442,7 +453,7 @@ def test_a_corpus_prepared_again_has_no_parts_of_before(workshop, tmp_path):
 def test_a_trainer_without_a_list_of_servers_says_what_to_set():
     ended = subprocess.run(CTR, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
-    assert "set PADDLE_PSERVERS_IP_PORT_LIST" in ended.stderr
+    assert "set PADDLE_INIT_PSERVERS" in ended.stderr
 
 
 def test_a_program_that_serves_ends_as_the_server_does():

@@ -14,7 +14,7 @@ import pytest
 from wrong_programs import CASES
 
 from paddle import errors
-from paddle.v2 import config, naming
+from paddle.v2 import config, mistake, naming
 
 SNAPSHOT = pathlib.Path(__file__).parent / "snapshots" / "mistakes.txt"
 PLACE = re.compile(r"[^\s()]*wrong_programs/\w+\.py:(\d+)")
@@ -57,3 +57,20 @@ def test_a_message_names_the_wrong_line_where_one_is_marked():
     for program in CASES:
         if "# wrong" in inspect.getsource(program):
             assert told[program.__name__].endswith("names the wrong line\n"), program.__name__
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("no such mode", r"no such mode \(at: \S+test_mistakes.py:\d+\)"),
+        # "format: " ends with "at: ".
+        ("bad (format: tar)", r"bad \(format: tar, at: \S+test_mistakes.py:\d+\)"),
+        ("refused (os error 111)", r"refused \(os error 111\) \(at: \S+test_mistakes.py:\d+\)"),
+        ("bad (size: 3, at: train.py:12)", r"bad \(size: 3, at: train.py:12\)"),
+    ],
+)
+def test_the_users_line_is_added_to_messages_that_do_not_have_it(message, told):
+    with pytest.raises(errors.InvalidError) as caught:
+        with mistake.reported_here():
+            raise errors.InvalidError(message)
+    assert re.fullmatch(told, str(caught.value)), caught.value

@@ -15,17 +15,18 @@ import pytest
 
 import paddle.v2 as paddle
 from paddle import errors
-from paddle.v2 import config, naming
+from paddle.v2 import config, naming, progress
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    """Names and settings as in a new program."""
+    """Names, settings and counts as in a new program."""
     naming.reset()
     for name in list(os.environ):
         if name.startswith("PADDLE_"):
             monkeypatch.delenv(name)
     monkeypatch.setattr(config, "_current", None)
+    monkeypatch.setattr(progress, "_totals", progress.Totals())
 
 
 def line_data(count=200, seed=7):

@@ -4,6 +4,7 @@ A program describes a network with `layer`, chooses an `optimizer`, and trains. 
 everything, and what the original has that is not there yet.
 """
 
+from paddle import job
 from paddle.v2 import (
     activation,
     attr,
@@ -41,6 +42,7 @@ __all__ = [
     "image",
     "infer",
     "init",
+    "job",
     "layer",
     "master",
     "networks",

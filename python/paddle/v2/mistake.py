@@ -12,6 +12,7 @@ import math
 import numbers
 import operator
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -19,6 +20,9 @@ from typing import Any, TypeVar
 from paddle import errors
 
 PAGE = "docs/api.md"
+# The end of a message that has values, `(size: 3)`, and of one that has the user's line too.
+CONTEXT = re.compile(r" \([^()]+: [^()]+\)$")
+PLACED = re.compile(r"[( ]at: [^()]+:\d+\)$")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -46,6 +50,11 @@ def wrong_type(message: str, **context: object) -> errors.WrongTypeError:
 def unsupported(message: str, **context: object) -> errors.UnsupportedError:
     """The exception for what the original has and this package has not."""
     return errors.UnsupportedError(_text(message, context))
+
+
+def warn(message: str, **context: object) -> None:
+    """Says on stderr what looks like a mistake but can go on."""
+    sys.stderr.write(f"paddle: warning: {_text(message, context)}\n")
 
 
 def missing_name(
@@ -90,9 +99,9 @@ def reported_here() -> Iterator[None]:
         yield
     except errors.Error as error:
         text = str(error)
-        if "at: " in text:
+        if PLACED.search(text):
             raise
-        text = f"{text[:-1]}, " if text.endswith(")") else f"{text} ("
+        text = f"{text[:-1]}, " if CONTEXT.search(text) else f"{text} ("
         raise type(error)(f"{text}at: {place()})") from None
 
 
