@@ -185,29 +185,29 @@ def test_the_first_connection_has_a_short_limit_unless_asked_otherwise(
     assert json.loads(chosen.describe(None))["connect_seconds"] == connect_seconds
 
 
-def test_training_alone_beside_servers_is_warned_of_with_both_names(told, capsys):
+def test_training_alone_beside_servers_is_warned_of_with_both_names(told, caplog):
     told(PADDLE_INIT_PSERVERS="ps0:7164")
     trainer(is_local=True).train(batches())
-    warned = capsys.readouterr().err
-    assert "is_local=True trains in this process" in warned
-    assert "PADDLE_INIT_PSERVERS: ps0:7164" in warned and "test_job.py:" in warned
+    assert "is_local=True trains in this process" in caplog.text
+    assert "PADDLE_INIT_PSERVERS: ps0:7164, at: " in caplog.text
 
 
-def test_a_job_that_says_it_has_no_servers_is_trained_alone_without_a_word(told, capsys):
+def test_a_job_that_says_it_has_no_servers_is_trained_alone_without_a_word(told, caplog):
     told(PADDLE_INIT_PSERVERS="ps0:7164", PADDLE_CLUSTER_TRAIN="0")
     trainer().train(batches())
     naming.reset()
     trainer(is_local=True).train(batches())
-    assert capsys.readouterr().err == ""
+    assert caplog.text == ""
 
 
-def test_several_trainers_without_servers_are_warned_of(told, capsys):
+def test_several_trainers_without_servers_are_warned_of(told, caplog):
     told(OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="2")
     trainer()
-    assert "each trains a model of its own" in capsys.readouterr().err
+    assert "each trains a model of its own" in caplog.text
+    caplog.clear()
     naming.reset()
     trainer(is_local=True)
-    assert capsys.readouterr().err == ""
+    assert caplog.text == ""
 
 
 def read_metrics(folder):

@@ -14,6 +14,7 @@ from paddle.v2 import (
     event,
     image,
     layer,
+    log,
     master,
     networks,
     op,
@@ -29,6 +30,8 @@ from paddle.v2.config import init
 from paddle.v2.inference import Inference, infer
 from paddle.v2.minibatch import batch
 from paddle.v2.onnx import onnx_export
+
+log.set_up()
 
 __all__ = [
     "Inference",

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from paddle import errors
+from paddle.v2.log import LOGGER
 
 PAGE = "docs/api.md"
 # The end of a message that has values, `(size: 3)`, and of one that has the user's line too.
@@ -53,8 +54,8 @@ def unsupported(message: str, **context: object) -> errors.UnsupportedError:
 
 
 def warn(message: str, **context: object) -> None:
-    """Says on stderr what looks like a mistake but can go on."""
-    sys.stderr.write(f"paddle: warning: {_text(message, context)}\n")
+    """Logs what looks like a mistake but can go on."""
+    LOGGER.warning(_text(message, context), stacklevel=2)
 
 
 def missing_name(
