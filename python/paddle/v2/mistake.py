@@ -21,11 +21,11 @@ from paddle import errors
 from paddle.v2.log import LOGGER
 
 PAGE = "docs/api.md"
-# The end of a message that has values, `(size: 3)`, and of one that has the user's line too.
+# The end of a message that has values: `(size: 3)`.
 CONTEXT = re.compile(r" \([^()]+: [^()]+\)$")
-PLACED = re.compile(r"[( ]at: [^()]+:\d+\)$")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Mistake = TypeVar("Mistake", bound=errors.Error)
 
 
 def place() -> str:
@@ -40,22 +40,22 @@ def place() -> str:
 
 def invalid(message: str, **context: object) -> errors.InvalidError:
     """The exception for a value that can never work."""
-    return errors.InvalidError(_text(message, context))
+    return _at_line(errors.InvalidError, message, context)
 
 
 def wrong_type(message: str, **context: object) -> errors.WrongTypeError:
     """The exception for an argument of the wrong type."""
-    return errors.WrongTypeError(_text(message, context))
+    return _at_line(errors.WrongTypeError, message, context)
 
 
 def unsupported(message: str, **context: object) -> errors.UnsupportedError:
     """The exception for what the original has and this package has not."""
-    return errors.UnsupportedError(_text(message, context))
+    return _at_line(errors.UnsupportedError, message, context)
 
 
 def warn(message: str, **context: object) -> None:
     """Logs what looks like a mistake but can go on."""
-    LOGGER.warning(_text(message, context), stacklevel=2)
+    LOGGER.warning(_with_values(message, {**context, "at": place()}), stacklevel=2)
 
 
 def missing_name(
@@ -67,11 +67,10 @@ def missing_name(
         return AttributeError(f"module {module!r} has no attribute {name!r}")
     if name in set(not_yet):
         has = f"there is {', '.join(there)}" if there else "there is nothing in this module so far"
-        return errors.MissingNameError(
-            _text(f"{module}.{name} is not there yet; {has}; see {PAGE}", {})
-        )
+        message = f"{module}.{name} is not there yet; {has}; see {PAGE}"
+        return _at_line(errors.MissingNameError, message, {})
     hint = suggestion(name, there) or f"; see {PAGE}"
-    return errors.MissingNameError(_text(f"{module} has no {name!r}{hint}", {}))
+    return _at_line(errors.MissingNameError, f"{module} has no {name!r}{hint}", {})
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -99,11 +98,14 @@ def reported_here() -> Iterator[None]:
     try:
         yield
     except errors.Error as error:
-        text = str(error)
-        if PLACED.search(text):
+        if error.at is not None:
             raise
+        text = str(error)
         text = f"{text[:-1]}, " if CONTEXT.search(text) else f"{text} ("
-        raise type(error)(f"{text}at: {place()})") from None
+        line = place()
+        located = type(error)(f"{text}at: {line})")
+        located.at = line
+        raise located from None
 
 
 def checked_arguments(function: Function) -> Function:
@@ -158,9 +160,16 @@ def _is_ours(module: str) -> bool:
     return module == "paddle" or module.startswith(("paddle.", "contextlib"))
 
 
-def _text(message: str, context: dict[str, object]) -> str:
+def _at_line(kind: type[Mistake], message: str, context: dict[str, object]) -> Mistake:
+    line = place()
+    error = kind(_with_values(message, {**context, "at": line}))
+    error.at = line
+    return error
+
+
+def _with_values(message: str, context: dict[str, object]) -> str:
     pairs = [f"{key}: {value}" for key, value in context.items()]
-    return f"{message} ({', '.join([*pairs, f'at: {place()}'])})"
+    return f"{message} ({', '.join(pairs)})"
 
 
 def _argument_mistake(
