@@ -39,6 +39,10 @@ def main():
 
 def train(arguments):
     """Trains as one of the job's trainers; the first one saves the models."""
+    if not os.path.exists(arguments.train_data_path):
+        raise SystemExit(
+            f"there is no {arguments.train_data_path}; `python generate.py criteo` makes data"
+        )
     paddle.init(seed=arguments.seed)
 
     cost, _ = network.describe(arguments.sparse_feature_dim, arguments.embedding_size)

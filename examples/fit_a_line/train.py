@@ -21,6 +21,10 @@ PRESETS = {
 
 def main():
     arguments = parse_arguments()
+    if not os.path.exists(arguments.data):
+        raise SystemExit(
+            f"there is no {arguments.data}; `python generate.py` makes data/housing.data"
+        )
     # Trainers shuffle alike, and each takes every n-th sample: together they see the batches that
     # one process would see.
     random.seed(arguments.seed)

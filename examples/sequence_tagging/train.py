@@ -21,6 +21,8 @@ PRESETS = {
 
 def main():
     arguments = parse_arguments()
+    if not os.path.exists(arguments.train_file):
+        raise SystemExit(f"there is no {arguments.train_file}; `python generate.py` makes data")
     paddle.init(seed=arguments.seed)
     dictionary = conll.Dictionary(arguments.train_file)
     cost, _, wrong = network.describe(arguments.model, dictionary)

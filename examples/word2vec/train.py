@@ -24,6 +24,8 @@ PRESETS = {
 
 def main():
     arguments = parse_arguments()
+    if not os.path.exists(arguments.dict):
+        raise SystemExit(f"there is no {arguments.dict}; `python prepare.py --generate` makes data")
     paddle.init(seed=arguments.seed)
     with open(arguments.dict, "rb") as file:
         words = len(pickle.load(file))

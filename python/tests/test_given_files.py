@@ -100,3 +100,12 @@ def test_a_shared_file_that_is_no_pickle_is_named(tmp_path):
         errors.InvalidError, match=r"makes samples of the file \(file: .*part-0, at"
     ):
         list(reader())
+
+
+def test_a_file_that_is_no_model_is_named(parameters, tmp_path):
+    path = tmp_path / "model.tar"
+    path.write_bytes(b"not a tar\x00\x01" * 100)
+    for read in (Parameters.from_tar, parameters.init_from_tar):
+        with open(path, "rb") as file, pytest.raises(errors.DamagedError) as caught:
+            read(file)
+        assert str(caught.value).startswith(f"{path}: ") and str(caught.value).isprintable()

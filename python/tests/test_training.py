@@ -273,3 +273,23 @@ def test_keys_without_a_bound_are_looked_up_and_saved():
     numpy.testing.assert_allclose(rows, [[1, 2], [3, 4]], atol=1e-5)
     with pytest.raises(errors.UnsupportedError, match="table"):
         loaded.get("table")
+
+
+def test_a_reader_that_nobody_made_batches_of_says_so():
+    _, _, trainer = line_trainer()
+    with pytest.raises(errors.InvalidError, match=r"wrap the reader with paddle.batch\(reader, "):
+        trainer.train(lambda: iter(line_data()))
+
+
+def test_arguments_that_train_does_not_have_are_told():
+    _, _, trainer = line_trainer()
+    with pytest.raises(
+        errors.WrongTypeError, match="SGD.train has no argument 'epochs'; it takes r"
+    ):
+        trainer.train(batches(line_data()), epochs=3)
+
+
+def test_a_training_without_any_batch_is_warned_of(caplog):
+    _, _, trainer = line_trainer()
+    trainer.train(batches([]), num_passes=2)
+    assert "the reader gave no batch, so nothing was trained (passes: 2, at: " in caplog.text

@@ -8,7 +8,7 @@ from typing import Any
 from paddle import errors
 from paddle.v2 import mistake
 
-__all__ = ["binary_file", "reported_pickles"]
+__all__ = ["binary_file", "reported_file", "reported_pickles"]
 
 
 def binary_file(method: str, file: Any) -> Any:
@@ -28,6 +28,20 @@ def binary_file(method: str, file: Any) -> Any:
     if callable(is_able) and not is_able():
         raise mistake.wrong_type(f"the file is not opened to {method}; use {opened}")
     return file
+
+
+@contextmanager
+def reported_file(file: Any) -> Iterator[None]:
+    """Adds the name of an open file to what is said of its content."""
+    try:
+        yield
+    except errors.DamagedError as error:
+        name = getattr(file, "name", None)
+        if not isinstance(name, str):
+            raise
+        # A file that is not what it should be may show any bytes of it.
+        text = "".join(letter if letter.isprintable() else "?" for letter in str(error))
+        raise errors.DamagedError(f"{name}: {text}") from None
 
 
 @contextmanager

@@ -112,7 +112,7 @@ def checked_arguments(function: Function) -> Function:
     """Makes wrong argument names say what is accepted. For functions that users call."""
     signature = inspect.signature(function)
     name = function.__qualname__.removesuffix(".__init__")
-    own = 1 if function.__name__ == "__init__" else 0
+    own = 1 if next(iter(signature.parameters), None) == "self" else 0
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy
 
 from paddle import _native
 from paddle.v2 import config, mistake
-from paddle.v2.files import binary_file
+from paddle.v2.files import binary_file, reported_file
 from paddle.v2.topology import Topology
 
 __all__ = ["Parameters", "create"]
@@ -112,12 +112,14 @@ class Parameters:
     @staticmethod
     def from_tar(file: BinaryIO) -> "Parameters":
         """A model made of a file alone."""
-        native = _native.Parameters.from_tar(binary_file("read", file), config.current().seed)
+        with reported_file(file):
+            native = _native.Parameters.from_tar(binary_file("read", file), config.current().seed)
         return Parameters(native)
 
     def init_from_tar(self, file: BinaryIO) -> None:
         """Takes the values of the parameters that are in both; the others stay."""
-        self.native.init_from_tar(binary_file("read", file))
+        with reported_file(file):
+            self.native.init_from_tar(binary_file("read", file))
 
     def to_safetensors(self, path: str | os.PathLike[str]) -> None:
         """Writes the model as one safetensors file, which appears complete or not at all."""

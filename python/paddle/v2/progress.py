@@ -55,6 +55,7 @@ class Progress:
         self._drawn = self._written = float("-inf")
         self._newest: dict[str, Any] = {}
         self._is_pending = False
+        self.has_stepped = False
         self._is_shown = False
         self._since = (time.monotonic(), self._totals.samples)
 
@@ -63,6 +64,7 @@ class Progress:
     ) -> None:
         """A batch is done: its mean cost, its samples, its figures."""
         cost, samples, metrics = result
+        self.has_stepped = True
         self._totals.steps += 1
         self._totals.samples += samples
         now = time.monotonic()

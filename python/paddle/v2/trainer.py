@@ -64,6 +64,7 @@ class SGD:
         self._network = build_network(self._topology)
         self._trainer: _native.Trainer | None = None
 
+    @mistake.checked_arguments
     def train(
         self,
         reader: Callable[[], Any],
@@ -92,12 +93,15 @@ class SGD:
         try:
             for pass_id in range(passes):
                 self._train_pass(pass_id, reader, feeder, show)
+            if passes > 0 and not show.progress.has_stepped:
+                mistake.warn("the reader gave no batch, so nothing was trained", passes=passes)
         finally:
             cloud.set_consumer(None)
             show.progress.close()
         if self._servers is not None:
             _leaving.append(trainer)
 
+    @mistake.checked_arguments
     def test(self, reader: Callable[[], Any], feeding: Any = None) -> event.TestResult:
         """The mean cost and the figures over every batch of `reader()`; nothing is learnt."""
         _check_reader(reader)
