@@ -134,6 +134,12 @@ impl Membership {
         self.members.is_empty()
     }
 
+    /// How many ranks have joined since this server started.
+    pub fn joined(&self) -> usize {
+        let has_joined = |member: &&Member| member.presence != Presence::Awaited;
+        self.members.iter().filter(has_joined).count()
+    }
+
     /// What a checkpoint keeps. With `version`, that of a shard in step, a step that was delivered
     /// ahead of the others' is not applied yet.
     pub fn records(&self, version: Option<u64>) -> Vec<Record> {
@@ -447,6 +453,18 @@ mod tests {
         members.accept(0, 1, true).unwrap();
         assert!(!members.completes(0));
         assert_eq!((members.awaited(), members.missing(0)), (vec![1], vec![1]));
+    }
+
+    #[test]
+    fn ranks_that_came_are_counted_once_and_also_after_they_left() {
+        let now = Instant::now();
+        let mut members = Membership::new(3);
+        assert_eq!(members.joined(), 0);
+        for (rank, incarnation) in [(0, 10), (2, 12), (2, 13)] {
+            members.join(now, speaker(rank, incarnation), 0).unwrap();
+        }
+        members.leave(0, true).unwrap();
+        assert_eq!(members.joined(), 2);
     }
 
     #[test]

@@ -99,10 +99,7 @@ pub(crate) fn shard_request() -> Row {
         samples: vec![
             request(Verb::Push, push()),
             request(Verb::Pull, body(HEAD, &[pull], &[1, 2, 3], &[])),
-            request(
-                Verb::Scan,
-                body(Head { samples: 10, ..HEAD }, &[pull], &[1, 2, 3], &[]),
-            ),
+            request(Verb::Scan, body(Head { samples: 10, ..HEAD }, &[pull], &[1, 2, 3], &[])),
             request(Verb::Heartbeat, encode_heads(HEAD, &[])),
             request(Verb::Join, JOIN.as_bytes().to_vec()),
             request(Verb::FinishPass, encode_heads(HEAD, &[])),
