@@ -46,11 +46,11 @@ impl Server<'_> {
     }
 }
 
-/// What a server is told when it is started again: to restore what it has saved, unless it was told
-/// so the first time or saves nothing.
+/// What a server is told when it is started again: to begin with the newest complete checkpoint, or
+/// with first values if there is none, unless it was told what to begin with the first time.
 pub fn again(keeps_checkpoints: bool, restores_already: bool) -> Vec<String> {
     let restores = keeps_checkpoints && !restores_already;
-    restores.then(|| RESTORE.to_owned()).into_iter().collect()
+    restores.then(|| format!("{RESTORE}=common")).into_iter().collect()
 }
 
 /// The ports of a server that has `before` others ahead of it at the same address. Port 0 is for

@@ -107,8 +107,7 @@ class SGD:
             for pass_id in range(passes):
                 self._train_pass(pass_id, reader, feeder, show)
                 self._passes += 1
-            is_left = self._passes > finished
-            if is_left and passes > 0 and not show.progress.has_stepped:
+            if self._passes > finished and passes > 0 and not show.progress.has_stepped:
                 mistake.warn("the reader gave no batch, so nothing was trained", passes=passes)
         finally:
             cloud.set_consumer(None)

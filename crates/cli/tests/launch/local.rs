@@ -93,7 +93,9 @@ fn checkpoints_of_an_earlier_job_are_not_mistaken_for_those_of_this_one() {
     let ended = job.run(&["--checkpoint_dir=kept"], "true");
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(ended.stderr.contains("continue it with --restore"), "{ended:?}");
-    assert_eq!(job.run(&["--checkpoint_dir=kept", "--restore"], "true").code, 0);
+    let ended = job.run(&["--checkpoint_dir=kept", "--restore"], "true");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(ended.stderr.contains("there is no checkpoint to restore"), "{ended:?}");
 }
 
 #[test]

@@ -317,7 +317,7 @@ mod tests {
         let start = plan.start(&plan.replicas[3], 0, &BTreeMap::new()).unwrap();
         insta::assert_json_snapshot!(start.env);
         let again = plan.start(&plan.replicas[0], 1, &BTreeMap::new()).unwrap();
-        assert_eq!(again.argv.last().unwrap(), "--restore");
+        assert_eq!(again.argv.last().unwrap(), "--restore=common");
     }
 
     #[test]

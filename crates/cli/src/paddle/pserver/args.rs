@@ -57,9 +57,7 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u16).range(1..)
     )]
     pub(crate) checkpoint_keep: u16,
-    /// Begin with the newest complete checkpoint of the folder, or with the one of this number (0:
-    /// first values); `common`, which launchers say, is the newest complete one or first values.
-    /// Server 0 decides for all
+    /// Begin with the newest complete checkpoint of the folder, or with the one of this number
     #[arg(
         long,
         value_name = "CUT",

@@ -89,10 +89,8 @@ fn which(text: &str) -> Result<Which> {
         "latest" => Ok(Which::Latest),
         "common" => Ok(Which::Common),
         number => number.parse().map(Which::Cut).map_err(|_| {
-            Error::invalid(
-                "name a checkpoint by its number, or say --restore for the newest complete one",
-            )
-            .with("restore", number)
+            Error::invalid("name a checkpoint by its number, or say --restore for the newest")
+                .with("restore", number)
         }),
     }
 }
