@@ -203,3 +203,55 @@ def test_a_killed_trainer_is_started_again_and_no_task_is_skipped(tmp_path):
         for line in (tmp_path / f"seen-{rank}").read_text().splitlines()
     ]
     assert set(seen) == set(range(count))
+
+
+RESUMES = """
+import os, signal
+import paddle.v2 as paddle
+
+paddle.init(seed=1)
+x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(1))
+cost = paddle.layer.square_error_cost(input=paddle.layer.fc(input=x, size=1), label=x)
+trainer = paddle.trainer.SGD(
+    cost, paddle.parameters.create(cost), paddle.optimizer.Momentum(learning_rate=1e-3),
+    is_local=False,
+)
+is_first = os.environ["PADDLE_ATTEMPT"] == "0"
+
+def samples():
+    short = os.environ.get("SHORT") and not is_first
+    yield from ([float(number)] for number in range(2 if short else 8))
+
+def note(event):
+    if isinstance(event, paddle.event.EndIteration):
+        with open("seen", "a") as seen:
+            print(event.pass_id, event.batch_id, file=seen)
+        if is_first and (event.pass_id, event.batch_id) == (1, 2):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+reader = paddle.reader.map_readers(lambda number: (number,), samples)
+trainer.train(paddle.batch(reader, 2), num_passes=3, event_handler=note)
+"""
+
+
+def test_a_killed_trainer_goes_on_behind_its_last_batch(tmp_path):
+    (tmp_path / "train.py").write_text(RESUMES)
+    launch(tmp_path, *"--pservers 2 --trainers 1 --restarts 1 -- python train.py".split())
+    expected = [f"{number} {batch}" for number in range(3) for batch in range(4)]
+    assert (tmp_path / "seen").read_text().splitlines() == expected
+
+
+def test_a_reader_that_cannot_be_repeated_fails_the_job_with_that_reason(tmp_path):
+    (tmp_path / "train.py").write_text(RESUMES)
+    flags = "--pservers 1 --trainers 1 --restarts 1 -- python train.py".split()
+    ended = subprocess.run(
+        ["paddle", "launch", *flags],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": processes.PATH, "SHORT": "1"},
+        capture_output=True,
+        text=True,
+        timeout=processes.DEADLINE_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "goes on behind batch 3 of the pass, but the reader gave only 1" in ended.stderr

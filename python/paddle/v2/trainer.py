@@ -96,7 +96,7 @@ class SGD:
         if trainer in _leaving:
             _leaving.remove(trainer)
         _, finished, *_ = trainer.resume()
-        if 0 < finished >= self._passes + passes:
+        if finished > 0 and finished >= self._passes + passes:
             sys.stderr.write(
                 f"paddle: nothing left to train: the servers have {finished} passes, and "
                 f"{self._passes + passes} are asked for\n"

@@ -25,6 +25,8 @@ use wire::Listener;
 const PATIENCE: Duration = Duration::from_secs(1800);
 /// How long a process takes to start.
 const START: Duration = Duration::from_millis(150);
+/// How long it takes until a person notices.
+const NOTICED: Duration = Duration::from_secs(20);
 /// More epochs than this are no progress.
 const EPOCHS_MAX: u32 = 40;
 
@@ -44,6 +46,8 @@ struct Conductor<'a> {
     exits: UnboundedSender<Exit>,
     lives: u64,
     epochs: u32,
+    /// When a person notices that a server was started alone.
+    noticed: Option<Instant>,
     /// Trainers and the master that are to be started again, and when.
     starts: Vec<(Instant, Who)>,
     results: Arc<Mutex<Vec<Option<Values>>>>,
@@ -83,6 +87,7 @@ pub(crate) async fn run(plan: &Plan, folder: &Path) -> std::result::Result<Outco
         exits,
         lives: 0,
         epochs: 0,
+        noticed: None,
         starts: Vec::new(),
         results: Arc::new(Mutex::new(vec![None; plan.trainers as usize])),
         begun: Instant::now(),
@@ -120,7 +125,8 @@ impl Conductor<'_> {
         loop {
             let fault = faults.last().map(|(moment, _)| self.begun + *moment);
             let start = self.starts.iter().map(|(moment, _)| *moment).min();
-            let wake = [fault, start, Some(end)].into_iter().flatten().min().unwrap_or(end);
+            let moments = [fault, start, self.noticed, Some(end)];
+            let wake = moments.into_iter().flatten().min().unwrap_or(end);
             tokio::select! {
                 biased;
                 Some(exit) = exits.recv() => self.take(exit),
@@ -147,7 +153,8 @@ impl Conductor<'_> {
         let has_ended_badly = |state| matches!(state, State::Failed | State::Killed);
         let servers = || self.states(|who| matches!(who, Who::Server(_)));
         let has_success = servers().any(|(_, state)| state == State::Succeeded);
-        if servers().any(|(_, state)| has_ended_badly(state)) {
+        let is_noticed = self.noticed.is_some_and(|moment| moment <= Instant::now());
+        if is_noticed || servers().any(|(_, state)| has_ended_badly(state)) {
             self.kill_all(|who| who != Who::Master);
             sleep(START).await;
             self.start_epoch(Some(Which::Common)).await?;
@@ -185,6 +192,7 @@ impl Conductor<'_> {
 
     async fn start_epoch(&mut self, restore: Option<Which>) -> std::result::Result<(), String> {
         self.epochs += 1;
+        self.noticed = None;
         if self.epochs > EPOCHS_MAX {
             return Err(format!("{EPOCHS_MAX} epochs and no end"));
         }
@@ -223,6 +231,12 @@ impl Conductor<'_> {
     fn strike(&mut self, fault: Fault) {
         match fault {
             Fault::Kill(victims) => victims.into_iter().for_each(|who| self.kill(who)),
+            Fault::Meddle(server) => {
+                let who = Who::Server(server);
+                self.kill(who);
+                self.start(who, Some(Which::Common));
+                self.noticed = Some(Instant::now() + NOTICED);
+            }
             Fault::Disconnect(who) => {
                 self.tell(who, "is disconnected");
                 self.network.disconnect(who);

@@ -58,6 +58,8 @@ pub(crate) enum Who {
 pub(crate) enum Fault {
     /// `kill -9` of these, at once.
     Kill(Vec<Who>),
+    /// A server is killed and started again alone, against the rules; a person notices later.
+    Meddle(u32),
     /// All connections of a process break.
     Disconnect(Who),
     /// No byte reaches or leaves a process for so long; it stands still or is cut off.
@@ -121,6 +123,7 @@ impl Plan {
             6 => Fault::Silence(any, time),
             7 if random.once_in(2) => Fault::FullDisk(time),
             7 => Fault::SlowDisk(time.min(Duration::from_secs(5))),
+            _ if random.once_in(2) => Fault::Meddle(random.below(self.servers.into()) as u32),
             _ => Fault::Kill(vec![any]),
         }
     }
