@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 from paddle import _native
 from paddle.v2 import config, event, mistake
 from paddle.v2.feeding import Feeder, build_network
+from paddle.v2.log import LOGGER
 from paddle.v2.optimizer import Optimizer, merge_settings
 from paddle.v2.parameters import Parameters
 from paddle.v2.progress import Progress
@@ -97,9 +98,10 @@ class SGD:
             _leaving.remove(trainer)
         _, finished, *_ = trainer.resume()
         if finished > 0 and finished >= self._passes + passes:
-            sys.stderr.write(
-                f"paddle: nothing left to train: the servers have {finished} passes, and "
-                f"{self._passes + passes} are asked for\n"
+            LOGGER.info(
+                "nothing left to train: the servers have %d passes, and %d are asked for",
+                finished,
+                self._passes + passes,
             )
         show = _Show(Progress(settings, is_remote=self._servers is not None), event_handler)
         cloud.set_consumer(trainer)
@@ -168,8 +170,8 @@ class SGD:
             show.tell(event.EndIteration(pass_id, batch_id, cost, metrics, machine))
         if batches < skipped and not cloud.is_dealt():
             raise mistake.invalid(
-                f"this process goes on behind batch {skipped} of the pass, but the reader gave only "
-                f"{batches}: give one that gives the same batches every time it is called, or let "
+                f"this process goes on behind batch {skipped} of the pass, but the reader gave "
+                f"only {batches}: give one that gives the same batches every time it is called, or let "
                 "a master deal the data out (cloud_reader)"
             )
         trainer.finish_pass()
@@ -261,7 +263,7 @@ _leaving: list[_native.Trainer] = []
 
 def _leave_again(trainer: _native.Trainer) -> None:
     """Ends a process whose predecessor was killed behind its last line, on its way out."""
-    sys.stderr.write("paddle: an earlier process of this trainer has finished; nothing is left\n")
+    LOGGER.info("an earlier process of this trainer has finished; nothing is left to do")
     trainer.goodbye()
     trainer.close()
     sys.exit(0)

@@ -47,6 +47,10 @@ impl Progress {
         }
     }
 
+    pub(super) fn has_joined(&self) -> bool {
+        self.joined.is_some()
+    }
+
     /// Whether the shard counts the steps of all trainers.
     pub(super) fn is_in_step(&self) -> bool {
         self.joined.as_ref().is_some_and(|joined| joined.is_in_step)

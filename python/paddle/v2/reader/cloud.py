@@ -77,8 +77,8 @@ def set_consumer(consumer: Consumer | None) -> None:
 def begin_pass(number: int | None = None) -> None:
     """From now on it counts what is iterated.
 
-    number: of the pass in the whole job, for a process that goes on for another one. What the master
-    has behind it is then not repeated, and what it has opened again is done first.
+    number: of the pass in the whole job, for a process that goes on for another one. What the
+    master has behind it is then not repeated, and what it has opened again is done first.
     """
     global _pass_number, _is_dealt
     _pass_number, _is_dealt = number, False
@@ -265,7 +265,7 @@ class _Source:
             self._said_all_over = True
             passes = json.loads(self._client.status())["passes"]
             noun = "pass was" if passes == 1 else "passes were"
-            sys.stderr.write(f"paddle: nothing left to train: all {passes} {noun} finished\n")
+            LOGGER.info("nothing left to train: all %d %s finished", passes, noun)
 
     def _was_rolled_back(self) -> bool:
         """Whether the pass that is over is one before ours, which restored servers forgot."""
