@@ -171,8 +171,8 @@ class SGD:
         if batches < skipped and not cloud.is_dealt():
             raise mistake.invalid(
                 f"this process goes on behind batch {skipped} of the pass, but the reader gave "
-                f"only {batches}: give one that gives the same batches every time it is called, or let "
-                "a master deal the data out (cloud_reader)"
+                f"only {batches}: give one that gives the same batches every time it is called, or "
+                "let a master deal the data out (cloud_reader)"
             )
         trainer.finish_pass()
         show.progress.finish_pass()
