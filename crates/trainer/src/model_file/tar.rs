@@ -8,10 +8,11 @@ use super::config::{self, CONFIG_BYTES_MAX};
 use super::content::{self, Content, io_error};
 use super::parameter_file::Numbers;
 use crate::description::Description;
-use crate::parameters::{Parameters, View};
+use crate::parameters::Parameters;
+use crate::values::{DescriptionIndex, View};
 use ::tar::{Archive, Builder, Entry, EntryType, Header};
 use contract::{Error, Kind, Result};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use table::model::{NAME_BYTES_MAX, PARAMETERS_MAX};
@@ -25,8 +26,8 @@ const BLOCK_BYTES: usize = 512;
 /// Writes all parameters as a tar.
 pub fn to_tar(parameters: &Parameters, writer: impl Write, view: View) -> Result<()> {
     let mut builder = Builder::new(writer);
-    for (place, description) in parameters.descriptions().iter().enumerate() {
-        append(&mut builder, parameters, place, view)
+    for (index, description) in parameters.indices().zip(parameters.descriptions()) {
+        append(&mut builder, parameters, index, view)
             .map_err(|error| error.with("parameter", &description.name))?;
     }
     let mut writer = builder.into_inner().map_err(write_failed)?;
@@ -38,26 +39,26 @@ pub fn to_tar(parameters: &Parameters, writer: impl Write, view: View) -> Result
 /// # Errors
 /// If a parameter has another size in the tar than in the model, or the tar is damaged.
 pub fn init_from_tar(parameters: &Parameters, reader: impl Read) -> Result<()> {
-    let mut keys: HashMap<usize, (u64, File)> = HashMap::new();
+    let mut keys: BTreeMap<DescriptionIndex, (u64, File)> = BTreeMap::new();
     walk(reader, &mut |member| {
         if let Some(name) = member.name.strip_suffix(KEYS_SUFFIX)
-            && let Ok(place) = parameters.index(name)
-            && parameters.descriptions()[place].elements().is_none()
+            && let Ok(index) = parameters.index(name)
+            && parameters.description(index).elements().is_none()
         {
             let count = Numbers::Keys.read_header(&mut member.entry, member.bytes)?;
-            keys.insert(place, (count, spool(&mut member.entry)?));
+            keys.insert(index, (count, spool(&mut member.entry)?));
             return Ok(());
         }
-        let Ok(place) = parameters.index(&member.name) else { return Ok(()) };
+        let Ok(index) = parameters.index(&member.name) else { return Ok(()) };
         let count = Numbers::Values.read_header(&mut member.entry, member.bytes)?;
-        if parameters.descriptions()[place].elements().is_some() {
-            return content::load(parameters, place, count, &mut member.entry);
+        if parameters.description(index).elements().is_some() {
+            return content::load(parameters, index, count, &mut member.entry);
         }
-        let (rows, mut keys) = keys.remove(&place).ok_or_else(|| {
+        let (rows, mut keys) = keys.remove(&index).ok_or_else(|| {
             Error::new(Kind::Damaged, "the keys of a sparse parameter must come before its rows")
         })?;
-        content::check_counts(parameters, place, rows, count)?;
-        content::load_rows(parameters, place, rows, (&mut keys, &mut member.entry))
+        content::check_counts(parameters, index, rows, count)?;
+        content::load_rows(parameters, index, rows, (&mut keys, &mut member.entry))
     })
 }
 
@@ -107,10 +108,10 @@ pub fn from_tar(mut reader: impl Read, seed: u64) -> Result<Parameters> {
 fn append(
     builder: &mut Builder<impl Write>,
     parameters: &Parameters,
-    place: usize,
+    index: DescriptionIndex,
     view: View,
 ) -> Result<()> {
-    let description = &parameters.descriptions()[place];
+    let description = parameters.description(index);
     let name = &description.name;
     for suffix in [CONFIG_SUFFIX, KEYS_SUFFIX] {
         if parameters.index(&format!("{name}{suffix}")).is_ok() {
@@ -120,7 +121,7 @@ fn append(
             ));
         }
     }
-    let Content { keys, values, count } = Content::open(parameters, place, view)?;
+    let Content { keys, values, count } = Content::open(parameters, index, view)?;
     if let Some((keys, count)) = keys {
         let bytes = Numbers::Keys.file_bytes(count);
         let header = Numbers::Keys.header(count);

@@ -17,8 +17,8 @@ fn model() -> Parameters {
         Description::sparse("keys", [0, 2]),
     ];
     let model = Parameters::new(descriptions, 1).unwrap();
-    model.set("w", &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
-    model.set_rows("keys", &[5, 1 << 40], &[1.0, 2.0, 3.0, 4.0]).unwrap();
+    model.store("w", &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+    model.store_rows("keys", &[5, 1 << 40], &[1.0, 2.0, 3.0, 4.0]).unwrap();
     model
 }
 
@@ -167,9 +167,9 @@ proptest! {
     ) {
         let (saved, keys) = (model(), Vec::from_iter(keys));
         let rows: Vec<f32> = (0..keys.len() * 2).map(|number| number as f32).collect();
-        saved.set("w", &values).unwrap();
-        saved.set("rows", &values).unwrap();
-        saved.set_rows("keys", &keys, &rows).unwrap();
+        saved.store("w", &values).unwrap();
+        saved.store("rows", &values).unwrap();
+        saved.store_rows("keys", &keys, &rows).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model");
         to_safetensors(&saved, &path, View::Present).unwrap();
@@ -180,10 +180,10 @@ proptest! {
         let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
         for loaded in loaded {
             for name in ["w", "rows"] {
-                prop_assert_eq!(bits(&loaded.get(name, View::Present).unwrap()), bits(&values));
+                prop_assert_eq!(bits(&loaded.fetch(name, View::Present).unwrap()), bits(&values));
             }
             let mut found = vec![0.0; rows.len()];
-            loaded.get_rows("keys", &keys, &mut found, View::Present).unwrap();
+            loaded.fetch_rows("keys", &keys, &mut found, View::Present).unwrap();
             prop_assert_eq!(&found, &rows);
         }
     }
