@@ -220,8 +220,8 @@ mod tests {
         );
         assert!(sparse.check_dense(4).is_err());
         assert!(dense.check_sparse(&[], 0).is_err());
-        assert!(layout.placed(9).is_err());
-        assert!(layout.check_once([0, 1, 0].into_iter()).is_err());
+        assert!(layout.placed(ModelIndex(9)).is_err());
+        assert!(layout.check_once([0, 1, 0].map(ModelIndex).into_iter()).is_err());
         assert_eq!(layout.find("none").unwrap_err().kind(), Kind::NotFound);
     }
 }

@@ -95,7 +95,7 @@ impl<R> Summing<R> {
     }
 
     /// Bytes so far.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(super) fn bytes_read(&self) -> u64 {
         self.bytes
     }
 }

@@ -224,10 +224,10 @@ impl<W: Write> TarWriter<W> {
         header.set_size(bytes);
         let mut reader = Summing::new(reader);
         self.builder.append_data(&mut header, name, &mut reader).map_err(write_failed)?;
-        if reader.bytes() != bytes {
+        if reader.bytes_read() != bytes {
             return Err(Error::new(Kind::Conflict, "the parameter changed its size while saved")
                 .with("expected_bytes", bytes)
-                .with("bytes", reader.bytes()));
+                .with("bytes", reader.bytes_read()));
         }
         self.checksums.add(name.to_owned(), reader);
         Ok(())
