@@ -11,14 +11,15 @@ use crate::servers::Servers;
 use crate::updater::Wanted;
 use crate::values::{DescriptionIndex, Page, Values, View};
 use contract::{Error, Result};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use table::model::ModelIndex;
 
 /// The parameters of a model, shared by the trainers and inferences of this process.
 pub struct Parameters {
     values: Arc<Values>,
-    /// The servers that trainers of this process have joined and not left.
-    servers: Mutex<Vec<Arc<Servers>>>,
+    /// The parameters that are trained on servers, by the trainer that was made last.
+    homes: Mutex<BTreeMap<DescriptionIndex, Arc<Servers>>>,
 }
 
 impl Parameters {
@@ -28,7 +29,7 @@ impl Parameters {
     /// If a description cannot be, or two have the same name.
     pub fn new(descriptions: Vec<Description>, seed: u64) -> Result<Parameters> {
         let values = Arc::new(Values::new(descriptions, seed)?);
-        Ok(Parameters { values, servers: Mutex::default() })
+        Ok(Parameters { values, homes: Mutex::default() })
     }
 
     /// The parameters, in their order.
@@ -253,19 +254,25 @@ impl Parameters {
 
     /// From now on what these servers have is read and written there.
     pub(crate) fn attach(&self, servers: &Arc<Servers>) {
-        self.lock().push(Arc::clone(servers));
+        let parameters = servers.parameters().map(|(index, _)| (index, Arc::clone(servers)));
+        self.homes().extend(parameters);
     }
 
     /// These servers have been left.
     pub(crate) fn detach(&self, left: &Arc<Servers>) {
-        self.lock().retain(|servers| !Arc::ptr_eq(servers, left));
+        self.homes().retain(|_, servers| !Arc::ptr_eq(servers, left));
+    }
+
+    /// From now on these are trained in this process.
+    pub(crate) fn keep_here(&self, trained: &[DescriptionIndex]) {
+        self.homes().retain(|index, _| !trained.contains(index));
     }
 
     /// The servers that have a parameter, and its index there.
     fn home(&self, index: DescriptionIndex) -> Option<(Arc<Servers>, ModelIndex)> {
-        // The trainer that was made last has taken the parameter over.
-        let servers = self.lock();
-        servers.iter().rev().find_map(|one| Some((Arc::clone(one), one.index(index)?)))
+        let servers = Arc::clone(self.homes().get(&index)?);
+        let at = servers.index(index)?;
+        Some((servers, at))
     }
 
     /// The servers that have to be asked for all elements of a dense parameter.
@@ -273,7 +280,7 @@ impl Parameters {
         if view == View::Averaged { self.home(index) } else { None }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Servers>>> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn homes(&self) -> MutexGuard<'_, BTreeMap<DescriptionIndex, Arc<Servers>>> {
+        self.homes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -71,7 +71,9 @@ impl Trainer {
         let matching = Matching::for_training(&network, &parameters)?;
         let recipe = recipe.into();
         let values = Arc::clone(parameters.values());
-        let updater = Local::new(values, recipe.clone(), &matching.trained())?;
+        let trained = matching.trained();
+        let updater = Local::new(values, recipe.clone(), &trained)?;
+        parameters.keep_here(&trained);
         Trainer::new(network, parameters, (matching, recipe), Box::new(updater))
     }
 

@@ -1,6 +1,7 @@
 //! The numbers of a parameter on their way to or from a file, whatever the format: in pieces, from
 //! or to wherever the parameter lives.
 
+use crate::description::Description;
 use crate::parameters::Parameters;
 use crate::values::{DescriptionIndex, PIECE_ELEMENTS, View};
 use contract::{Error, Kind, Result};
@@ -117,14 +118,7 @@ pub(super) fn load(
     reader: &mut dyn Read,
 ) -> Result<()> {
     let description = parameters.description(index);
-    let elements = parameters.elements(index)?;
-    if count != elements {
-        let [rows, columns] = description.dims;
-        return Err(Error::invalid("the parameter has another size in the file than in the model")
-            .with("parameter", &description.name)
-            .with("file", count)
-            .with("model", format!("{elements} ({rows} x {columns})")));
-    }
+    let elements = check_size(parameters, index, count)?;
     let named = |error: Error| error.with("parameter", &description.name);
     if !description.is_sparse {
         // It is in this process as a whole in any case.
@@ -141,6 +135,23 @@ pub(super) fn load(
         next += length as u64;
     }
     Ok(())
+}
+
+/// Checks that a file's `count` values are as many as the parameter has, and returns the number.
+pub(super) fn check_size(
+    parameters: &Parameters,
+    index: DescriptionIndex,
+    count: u64,
+) -> Result<u64> {
+    let elements = parameters.elements(index)?;
+    if count != elements {
+        let Description { name, dims: [rows, columns], .. } = parameters.description(index);
+        return Err(Error::invalid("the parameter has another size in the file than in the model")
+            .with("parameter", name)
+            .with("file", count)
+            .with("model", format!("{elements} ({rows} x {columns})")));
+    }
+    Ok(elements)
 }
 
 /// Sets the rows of `rows` keys of a sparse parameter from as many rows of values.

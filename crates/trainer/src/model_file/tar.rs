@@ -26,6 +26,8 @@ const MEMBERS_MAX: usize = PARAMETERS_MAX * 3 + 1;
 /// A name with every character escaped, and the numbers beside it.
 const CHECKSUMS_BYTES_MAX: u64 = MEMBERS_MAX as u64 * (NAME_BYTES_MAX as u64 * 6 + 128);
 const BLOCK_BYTES: usize = 512;
+/// The user in the headers of our tars: one with it and without checksums has lost them.
+const OWNER: &str = "paddlecloud";
 
 /// Writes all parameters as a tar.
 pub fn to_tar(parameters: &Parameters, writer: impl Write, view: View) -> Result<()> {
@@ -57,6 +59,13 @@ pub fn init_from_tar(parameters: &Parameters, mut reader: impl Read) -> Result<(
         )
         .with("in the tar", listing(&descriptions))
         .with("in the model", listing(parameters.descriptions())));
+    }
+    for described in &descriptions {
+        if let (Ok(index), Some(elements)) =
+            (parameters.index(&described.name), described.elements())
+        {
+            content::check_size(parameters, index, elements)?;
+        }
     }
     load(parameters, copy)
 }
@@ -111,7 +120,9 @@ fn check(tar: &mut File) -> Result<Vec<Description>> {
     let mut numbers: HashMap<String, u64> = HashMap::new();
     let mut names = HashSet::new();
     let (mut found, mut listed) = (Checksums::new(), None);
+    let mut is_ours = false;
     walk(&*tar, &mut |member| {
+        is_ours |= matches!(member.entry.header().username(), Ok(Some(OWNER)));
         if !names.insert(member.name.clone()) {
             return Err(Error::new(Kind::Damaged, "the tar has two members of this name"));
         }
@@ -137,8 +148,12 @@ fn check(tar: &mut File) -> Result<Vec<Description>> {
         found.add(member.name.clone(), entry);
         Ok(())
     })?;
-    if let Some(listed) = listed {
-        found.check(&listed)?;
+    match listed {
+        Some(listed) => found.check(&listed)?,
+        None if is_ours => {
+            return Err(Error::new(Kind::Damaged, "the tar is damaged: its checksums are missing"));
+        }
+        None => {}
     }
     if descriptions.is_empty() {
         return Err(Error::new(
@@ -222,6 +237,7 @@ impl<W: Write> TarWriter<W> {
         header.set_entry_type(EntryType::Regular);
         header.set_mode(0o644);
         header.set_size(bytes);
+        header.set_username(OWNER).map_err(write_failed)?;
         let mut reader = Summing::new(reader);
         self.builder.append_data(&mut header, name, &mut reader).map_err(write_failed)?;
         if reader.bytes_read() != bytes {

@@ -124,7 +124,8 @@ impl Remote {
         self.renew(&[], None)
     }
 
-    /// Sends the values that differ from the first ones.
+    /// Sends the values that differ from the first ones. Rows that are on other servers are an
+    /// error: they would be lost.
     fn bring(&self) -> Result<()> {
         for (here, there) in self.servers.parameters() {
             let description = self.values.description(here);
@@ -223,11 +224,7 @@ impl Updater for Remote {
     }
 
     fn goodbye(&mut self) -> Result<()> {
-        self.client().goodbye()?;
-        for (here, _) in self.servers.parameters() {
-            self.values.take_back(here);
-        }
-        Ok(())
+        self.client().goodbye()
     }
 
     fn rank(&self) -> (u32, u32) {

@@ -255,8 +255,8 @@ impl Values {
     fn away(&self, index: DescriptionIndex) -> Error {
         Error::new(
             Kind::Conflict,
-            "the rows of this parameter are on servers that this process has left; save the model \
-             before saying goodbye",
+            "the rows of this parameter are on servers and not in this process; save the model \
+             before its trainer says goodbye or another one takes over",
         )
         .with("parameter", &self.description(index).name)
     }

@@ -90,16 +90,12 @@ impl Values {
     pub(crate) fn give_away(&self, index: DescriptionIndex) {
         let mut storage = self.storage(index);
         match &mut *storage {
-            Storage::Dense(dense) => dense.stop_training(),
+            Storage::Dense(dense) => {
+                dense.stop_training();
+                // Should it be trained elsewhere, the copy is what to go on from.
+                dense.is_changed = true;
+            }
             Storage::Rows(_) | Storage::Away => *storage = Storage::Away,
-        }
-    }
-
-    /// The servers have been left: should the dense copy be trained elsewhere, these are the values
-    /// to go on from.
-    pub(crate) fn take_back(&self, index: DescriptionIndex) {
-        if let Storage::Dense(dense) = &mut *self.storage(index) {
-            dense.is_changed = true;
         }
     }
 

@@ -155,6 +155,27 @@ fn a_tar_of_the_original_has_no_checksums_and_is_loaded() {
 }
 
 #[test]
+fn a_tar_of_ours_that_lost_its_checksums_is_refused() {
+    let tar = tar_of(&model());
+    let name = b"checksums.json\0";
+    let list = tar.windows(name.len()).position(|window| window == name).unwrap();
+    let shortened = [&tar[..list], &[0; 1024]].concat();
+    let error = init_from_tar(&model(), &shortened[..]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Damaged);
+    assert!(error.message().contains("checksums are missing"), "{error}");
+}
+
+#[test]
+fn a_tar_of_another_size_changes_nothing() {
+    let descriptions = vec![Description::dense("w", [2, 3]), Description::sparse("rows", [4, 2])];
+    let other = Parameters::new(descriptions, 1).unwrap();
+    let here = model();
+    let error = init_from_tar(&here, &tar_of(&other)[..]).unwrap_err();
+    assert!(error.to_string().contains("parameter: rows, file: 8, model: 6 (3 x 2)"), "{error}");
+    assert_eq!(bits_of(&here), bits_of(&model()));
+}
+
+#[test]
 fn a_file_without_parameters_is_refused() {
     for bytes in [Vec::new(), vec![0; 512], vec![0; 1024], vec![0; 10_240], tar(&[])] {
         let error = init_from_tar(&model(), &bytes[..]).unwrap_err();

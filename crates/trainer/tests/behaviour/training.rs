@@ -164,6 +164,43 @@ fn values_that_were_trained_alone_are_brought_to_the_servers() {
 }
 
 #[test]
+fn dense_values_are_trained_here_after_a_trainer_on_servers_was_dropped() {
+    let servers = Servers::start(1, 1);
+    let mut descriptions = net::descriptions(Some(WORDS), Settings::default());
+    descriptions[0].is_static = true;
+    let parameters = Arc::new(Parameters::new(descriptions, net::SEED).unwrap());
+    let (network, config) = (network(Some(WORDS)), servers.config(0));
+    let shared = || (Arc::clone(&network), Arc::clone(&parameters));
+    let (some, values_here) = shared();
+    drop(Trainer::remote(some, values_here, optimizer(PLAIN), config).unwrap());
+    let (some, values_here) = shared();
+    let mut trainer = Trainer::local(some, values_here, optimizer(PLAIN)).unwrap();
+    drop(servers);
+    // Neither of these waits for the servers, which are gone.
+    train(&mut trainer, 0, SAMPLES);
+    parameters.store("w2", &[0.5; 5]).unwrap();
+    assert_eq!(parameters.fetch("w2", View::Averaged).unwrap(), [0.5; 5]);
+}
+
+#[test]
+fn rows_on_other_servers_are_not_left_behind_silently() {
+    let parameters = parameters(Some(WORDS), Settings::default());
+    let join = |servers: &Servers| {
+        let (network, parameters) = (network(Some(WORDS)), Arc::clone(&parameters));
+        Trainer::remote(network, parameters, optimizer(PLAIN), servers.config(0))
+    };
+    let (first, second) = (Servers::start(1, 1), Servers::start(1, 1));
+    let mut trainer = join(&first).unwrap();
+    train(&mut trainer, 0, SAMPLES);
+    drop(trainer);
+    let error = join(&second).err().unwrap();
+    assert_eq!(error.kind(), contract::Kind::Conflict);
+    assert!(error.to_string().contains(TABLE), "{error}");
+    // They can still be read where they are.
+    values(&parameters, View::Present);
+}
+
+#[test]
 fn static_parameters_stay_as_they_are_and_never_go_to_the_servers() {
     let servers = Servers::start(1, 1);
     let static_parameters = || {
