@@ -9,10 +9,11 @@ use contract::Result;
 use contract::port::{Endpoint, Ports};
 use master::client::Next;
 use master::task::Task;
-use pserver::client::{Client, ClientConfig, Gradient, Pull, PullStyle, Retry, Value};
+use pserver::client::{Client, ClientConfig, Pull, PullStyle, Retry, Value};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use table::model::{Model, Shape};
+use table::gradient::Gradient;
+use table::model::{Model, ModelIndex, Shape};
 use tokio::time::sleep;
 use wire::Limits;
 
@@ -105,7 +106,8 @@ async fn connect(told: &Told) -> Result<Client> {
 }
 
 async fn bring(client: &Client, model: &Model) -> Result<()> {
-    for (parameter, described) in model.parameters.iter().enumerate() {
+    for (at, described) in model.parameters.iter().enumerate() {
+        let parameter = ModelIndex(at);
         match described.shape {
             Shape::Dense { elements } => {
                 let values = vec![BROUGHT; elements as usize];
@@ -174,8 +176,9 @@ impl Trainer {
             rows.push(if described.shape.is_sparse() { vec![0.0; 2] } else { Vec::new() });
         }
         let sparse = rows.iter_mut().enumerate().filter(|(_, rows)| !rows.is_empty());
-        let mut pulls: Vec<Pull<'_>> =
-            sparse.map(|(parameter, out)| Pull::Sparse { parameter, keys: &keys, out }).collect();
+        let mut pulls: Vec<Pull<'_>> = sparse
+            .map(|(at, out)| Pull::Sparse { parameter: ModelIndex(at), keys: &keys, out })
+            .collect();
         if !pulls.is_empty() {
             self.client.pull(&mut pulls).await?;
         }
@@ -207,19 +210,19 @@ impl Trainer {
     async fn push(&mut self, step: Option<(u64, Vec<Vec<f32>>)>) -> Result<()> {
         let mut pulls = Vec::new();
         let described = self.model.parameters.iter();
-        for ((parameter, out), described) in self.dense.iter_mut().enumerate().zip(described) {
+        for ((at, out), described) in self.dense.iter_mut().enumerate().zip(described) {
             if let Shape::Dense { elements } = described.shape {
                 out.resize(elements as usize, 0.0);
-                pulls.push(Pull::Dense { parameter, out });
+                pulls.push(Pull::Dense { parameter: ModelIndex(at), out });
             }
         }
         let Some((record, gradients)) = step else { return self.client.pull(&mut pulls).await };
         let keys = [record];
         let given = gradients.iter().zip(&self.model.parameters).enumerate();
         let given: Vec<Gradient<'_>> = given
-            .map(|(parameter, (values, described))| match described.shape.is_sparse() {
-                true => Gradient::Sparse { parameter, keys: &keys, values },
-                false => Gradient::Dense { parameter, values },
+            .map(|(at, (values, described))| {
+                let rows = described.shape.is_sparse().then_some(&keys[..]);
+                Gradient::new(ModelIndex(at), rows, values)
             })
             .collect();
         self.client.push_pull(&given, 1, &mut pulls).await.map(|_| ())
@@ -228,7 +231,8 @@ impl Trainer {
     async fn all_values(&mut self) -> Result<Values> {
         let keys: Vec<u64> = (0..self.told.plan.records()).collect();
         let mut all = Vec::new();
-        for (parameter, described) in self.model.parameters.iter().enumerate() {
+        for (at, described) in self.model.parameters.iter().enumerate() {
+            let parameter = ModelIndex(at);
             let mut out = vec![0.0; keys.len()];
             let pull = match described.shape.is_sparse() {
                 true => Pull::Sparse { parameter, keys: &keys, out: &mut out },
