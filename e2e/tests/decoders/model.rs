@@ -3,7 +3,8 @@
 use super::harness::Row;
 use trainer::description::Description;
 use trainer::model_file::{from_tar, init_from_tar, to_tar};
-use trainer::parameters::{Parameters, View};
+use trainer::parameters::Parameters;
+use trainer::values::View;
 
 fn parameters() -> Parameters {
     let descriptions = vec![
