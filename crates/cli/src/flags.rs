@@ -11,13 +11,10 @@ use std::ffi::OsString;
 /// Flags by which a launch on ssh hosts is known.
 const SSH: [&str; 2] = ["conf", "hosts"];
 /// Flags that mean something to the launcher and to a trainer.
-pub(super) const SHARED: [&str; 4] = ["num_passes", "save_dir", "trainer_count", "use_gpu"];
+pub const SHARED: [&str; 4] = ["num_passes", "save_dir", "trainer_count", "use_gpu"];
 
 /// Rewrites the arguments of the whole command `paddle`; the first is the program's name.
-pub(crate) fn mark(
-    arguments: impl IntoIterator<Item = OsString>,
-    paddle: &Command,
-) -> Vec<OsString> {
+pub fn mark(arguments: impl IntoIterator<Item = OsString>, paddle: &Command) -> Vec<OsString> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let launch = match arguments.get(1) {
         Some(verb) if verb == "launch" => paddle.find_subcommand("launch"),
@@ -25,9 +22,7 @@ pub(crate) fn mark(
     };
     let Some(launch) = launch else { return arguments };
     let (head, tail) = arguments.split_at(2);
-    let end = tail.iter().position(|word| word == "--").unwrap_or(tail.len());
-    let (own, program) = tail.split_at(end);
-    let flags = split(own, launch);
+    let (flags, program) = split(tail, launch);
     if !flags.iter().any(|flag| flag.is_known && SSH.contains(&flag.name.as_str())) {
         return arguments;
     }
@@ -48,43 +43,41 @@ pub(crate) fn mark(
     marked
 }
 
-/// The arguments of a launch, up to the program, without some of its flags.
-pub(super) fn without(arguments: &[OsString], launch: &Command, names: &[&str]) -> Vec<OsString> {
-    let end = arguments.iter().position(|word| word == "--").unwrap_or(arguments.len());
-    let flags = split(&arguments[..end], launch);
-    let kept = flags.into_iter().filter(|flag| !names.contains(&flag.name.as_str()));
-    kept.flat_map(|flag| flag.words.to_vec()).collect()
-}
-
-/// A flag with its value, as it was typed; or a word that is no flag.
+/// A flag with its value, as it was typed.
 struct Flag<'a> {
     name: String,
     is_known: bool,
     words: &'a [OsString],
 }
 
-fn split<'a>(mut words: &'a [OsString], command: &Command) -> Vec<Flag<'a>> {
+/// Flags, and the program that follows them: whatever is behind `--`, or begins with a word that is
+/// neither a flag nor the value of one. The word after a flag that is not known, and has no `=`,
+/// counts as its value.
+fn split<'a>(mut words: &'a [OsString], command: &Command) -> (Vec<Flag<'a>>, &'a [OsString]) {
     let mut flags = Vec::new();
-    while let Some(word) = words.first() {
+    while let Some(word) = words.first().filter(|word| is_flag(word)) {
         let text = word.to_string_lossy();
         let (name, has_value) = match text.strip_prefix("--") {
             Some(long) => {
-                let (name, value) = long.split_once('=').unwrap_or((long, ""));
-                (name.to_owned(), !value.is_empty() || long.contains('='))
+                let name = long.split('=').next().unwrap_or_default();
+                (name.to_owned(), long.contains('='))
             }
             // A short flag may have its value attached.
-            None if text.starts_with('-') => {
-                (text.chars().skip(1).take(1).collect(), text.chars().count() > 2)
-            }
-            None => (String::new(), true),
+            None => (text.chars().skip(1).take(1).collect(), text.chars().count() > 2),
         };
         let known = command.get_arguments().find(|argument| is_called(argument, &name));
-        let takes_next = !has_value && known.is_some_and(needs_value);
+        let is_word = || words.get(1).is_some_and(|next| !is_flag(next) && next != "--");
+        let takes_next = !has_value && known.map_or_else(is_word, needs_value);
         let (own, rest) = words.split_at(if takes_next { words.len().min(2) } else { 1 });
         flags.push(Flag { name, is_known: known.is_some(), words: own });
         words = rest;
     }
-    flags
+    (flags, words)
+}
+
+fn is_flag(word: &OsString) -> bool {
+    let text = word.to_string_lossy();
+    text.starts_with('-') && text != "-" && text != "--"
 }
 
 fn is_called(argument: &clap::Arg, name: &str) -> bool {
@@ -136,19 +129,26 @@ mod tests {
     }
 
     #[test]
-    fn elsewhere_nothing_is_rewritten() {
-        for line in ["paddle launch --dot_period=10 -- x --conf", "paddle pserver --conf", "paddle"]
-        {
-            assert_eq!(check(line), line);
-        }
+    fn flags_behind_the_program_are_the_programs() {
+        insta::assert_snapshot!(
+            check("paddle launch --conf conf.py -q python train.py --show_stat --passes 3"),
+            @"paddle launch --conf conf.py -q python train.py --show_stat --passes 3"
+        );
+        insta::assert_snapshot!(
+            check("paddle launch --conf conf.py --show_stat -- train.py --passes 3"),
+            @"paddle launch --conf conf.py --trainer_flag=--show_stat -- train.py --passes 3"
+        );
     }
 
     #[test]
-    fn flags_can_be_taken_out_with_their_values() {
-        let words: Vec<OsString> =
-            "-n 3 --conf x -n4 --passes=2 -- -n 5".split(' ').map(OsString::from).collect();
-        let paddle = paddle();
-        let launch = paddle.find_subcommand("launch").unwrap();
-        assert_eq!(without(&words, launch, &["n", "conf"]), ["--passes=2"]);
+    fn elsewhere_nothing_is_rewritten() {
+        for line in [
+            "paddle launch --dot_period=10 -- x --conf",
+            "paddle launch train.py --conf x --dot_period=10",
+            "paddle pserver --conf",
+            "paddle",
+        ] {
+            assert_eq!(check(line), line);
+        }
     }
 }
