@@ -134,12 +134,6 @@ impl Membership {
         self.members.is_empty()
     }
 
-    /// How many ranks have joined since this server started.
-    pub fn joined(&self) -> usize {
-        let has_joined = |member: &&Member| member.presence != Presence::Awaited;
-        self.members.iter().filter(has_joined).count()
-    }
-
     /// What a checkpoint keeps. With `version`, that of a shard in step, a step that was delivered
     /// ahead of the others' is not applied yet.
     pub fn records(&self, version: Option<u64>) -> Vec<Record> {
@@ -363,6 +357,12 @@ impl Membership {
     /// Whether some rank has not left.
     pub fn has_staying(&self) -> bool {
         self.members.iter().any(|member| !member.has_left())
+    }
+
+    /// How many ranks have come since this server started.
+    pub fn joined(&self) -> u32 {
+        let has_come = |member: &&Member| member.presence != Presence::Awaited;
+        u32::try_from(self.members.iter().filter(has_come).count()).unwrap_or(u32::MAX)
     }
 
     /// Whether every rank has left all shards.

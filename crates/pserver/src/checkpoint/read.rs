@@ -57,12 +57,25 @@ impl Restore for Directory {
 }
 
 impl Directory {
-    /// Whether there is a checkpoint as it is wanted, as far as manifests tell.
+    /// Whether there is a checkpoint as it is wanted, as far as manifests tell, and no later one.
     ///
     /// # Errors
     /// As of restoring.
     pub fn check(&self) -> Result<()> {
-        self.choose(None).map(|_| ())
+        self.choose(None)?;
+        let Which::Cut(wanted) = self.which else { return Ok(()) };
+        for cut in numbers(&self.folder)?.into_iter().filter(|cut| *cut > wanted) {
+            if !matches!(inspect(&self.folder, cut)?.state, State::Incomplete(_)) {
+                // Should a server die, the job would go on from that one, which it never had.
+                let message = "there are later checkpoints; move their folders away to go back to \
+                               an earlier one";
+                return Err(Error::new(Kind::Conflict, message)
+                    .with("restore", wanted)
+                    .with("later", cut)
+                    .with("folder", self.folder.display()));
+            }
+        }
+        Ok(())
     }
 
     fn choose(&self, model: Option<&Model>) -> Result<Option<Found>> {

@@ -140,10 +140,11 @@ pub async fn serve_port(
     config: &ServerConfig,
     stops: [watch::Receiver<bool>; 2],
 ) -> Result<()> {
-    port::run(0, listeners, config.acceptor()?, config, stops).await
+    port::run(0, listeners, config.acceptor()?, config, stops).await.map(drop)
 }
 
-/// Serves until all trainers have left, `stop` turns true, or the job cannot go on.
+/// Serves until all trainers have left, `stop` turns true, or the job cannot go on. Returns how many
+/// trainers have joined.
 ///
 /// `ports` are the ports in their order, the dense ones first, each with a listener per address.
 /// Blocks.
@@ -151,7 +152,7 @@ pub fn run(
     ports: Vec<Vec<TcpListener>>,
     config: &ServerConfig,
     stop: &watch::Receiver<bool>,
-) -> Result<()> {
+) -> Result<u32> {
     let acceptor = config.acceptor()?;
     // A port that fails takes the others with it.
     let (failed, has_failed) = watch::channel(false);
@@ -171,7 +172,7 @@ pub fn run(
                 )
             })
             .collect();
-        let mut outcome = Ok(());
+        let mut outcome = Ok(0);
         for thread in threads {
             let thread =
                 thread.map_err(|source| Error::io("cannot start the thread of a port", source))?;
@@ -179,8 +180,8 @@ pub fn run(
                 .join()
                 .unwrap_or_else(|_| Err(Error::new(Kind::Io, "the thread of a port failed")));
             // The first reason is the one that the others followed.
-            if outcome.is_ok() {
-                outcome = served;
+            if let Ok(joined) = outcome {
+                outcome = served.map(|others| joined.max(others));
             }
         }
         outcome

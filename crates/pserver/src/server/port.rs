@@ -32,7 +32,7 @@ pub(super) fn serve(
     acceptor: Acceptor,
     config: &ServerConfig,
     stops: [watch::Receiver<bool>; 2],
-) -> Result<()> {
+) -> Result<u32> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -58,7 +58,7 @@ pub(super) async fn run(
     acceptor: Acceptor,
     config: &ServerConfig,
     stops: [watch::Receiver<bool>; 2],
-) -> Result<()> {
+) -> Result<u32> {
     Rc::new(Port::new(number, config)?).run(listeners, acceptor, config, stops).await
 }
 
@@ -166,7 +166,7 @@ impl Port {
         acceptor: Acceptor,
         config: &ServerConfig,
         [mut stop, mut has_failed]: [watch::Receiver<bool>; 2],
-    ) -> Result<()> {
+    ) -> Result<u32> {
         let mut accepting = JoinSet::new();
         for listener in listeners {
             let port = Rc::clone(&self);
@@ -200,8 +200,6 @@ impl Port {
             }
         }
         accepting.abort_all();
-        let (joined, trainers) = (self.shard.borrow().trainers_joined(), config.trainers);
-        tracing::info!(port = self.number, trainers_joined = joined, trainers, "port has ended");
         let outcome = self.shard.borrow().failure().map_or(Ok(()), Err);
         if let Some(saving) = saving {
             if outcome.is_ok() && is_whole {
@@ -216,7 +214,7 @@ impl Port {
             saved.map_err(|source| Error::new(Kind::Io, "saving failed").because(source))??;
         }
         self.farewell().await;
-        outcome
+        outcome.map(|()| self.shard.borrow().trainers_joined())
     }
 
     async fn accept(
