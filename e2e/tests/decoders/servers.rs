@@ -164,9 +164,7 @@ fn decode_checkpoint(bytes: &[u8]) -> Result<()> {
         let tail = format!(",\n  \"crc32\": \"{:08x}\"\n}}\n", crc32fast::hash(content));
         let honest = [content, tail.as_bytes()].concat();
         std::fs::write(folder.path().join(CUT).join(MANIFEST), honest).unwrap();
-        if let Err(error) = restore(folder.path()) {
-            return Err(error);
-        }
+        restore(folder.path())?;
     }
     as_it_is
 }
