@@ -4,24 +4,23 @@ use contract::mode::Mode;
 use contract::port::{Endpoint, Ports};
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
-use pserver::client::{
-    Addresses, Blocking, Client, ClientConfig, Gradient, Pull, PullStyle, Retry, Value,
-};
+use pserver::client::{Addresses, Blocking, Client, ClientConfig, Pull, PullStyle, Retry, Value};
 use pserver::server::{self, ServerConfig};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use table::gradient::Gradient;
 use table::initializer::Initializer;
-use table::model::{Model, Parameter, Shape};
+use table::model::{Model, ModelIndex, Parameter, Shape};
 use table::optimizer::Settings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 
-const DENSE: usize = 0;
-const SPARSE: usize = 1;
-const SMALL: usize = 2;
+const DENSE: ModelIndex = ModelIndex(0);
+const SPARSE: ModelIndex = ModelIndex(1);
+const SMALL: ModelIndex = ModelIndex(2);
 const WIDTH: usize = 4;
 /// Seven blocks, the last one short.
 const ELEMENTS: usize = 100_000;
@@ -102,7 +101,7 @@ fn hasty() -> Retry {
     Retry {
         first_delay: Duration::from_millis(1),
         delay_max: Duration::from_millis(20),
-        deadline: Duration::from_secs(20),
+        deadline: Duration::from_secs(120),
     }
 }
 
@@ -434,7 +433,7 @@ async fn refusals_surface_at_once_and_name_the_server() {
     // Nothing of this is sent.
     let wrong = [
         Gradient::Dense { parameter: DENSE, values: &[1.0] },
-        Gradient::Dense { parameter: 9, values: &[] },
+        Gradient::Dense { parameter: ModelIndex(9), values: &[] },
         Gradient::Sparse { parameter: SPARSE, keys: &[1 << 50], values: &[0.0; WIDTH] },
     ];
     for gradient in wrong {
@@ -494,10 +493,17 @@ fn a_blocking_client_gives_up_and_can_be_interrupted() {
         ports: Ports { dense: 1, sparse: 0, ..Ports::default() },
         ..ClientConfig::new(0, 2, 7, model(Mode::Sync))
     };
-    let impatient = ClientConfig { retry, ..config.clone() };
-    let error = Blocking::connect(impatient, endpoints, None).err().unwrap();
-    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
-    assert!(error.to_string().contains(&port.to_string()), "{error}");
+    // With the second, the long time is for servers that were there before.
+    let patient = Retry { deadline: Duration::from_secs(3600), ..hasty() };
+    let first_contact = Some(retry.deadline);
+    for impatient in [
+        ClientConfig { retry, ..config.clone() },
+        ClientConfig { retry: patient, first_contact, ..config.clone() },
+    ] {
+        let error = Blocking::connect(impatient, endpoints.clone(), None).err().unwrap();
+        assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+        assert!(error.to_string().contains(&port.to_string()), "{error}");
+    }
 
     let servers = Servers::start(1, 1, 0, &ServerConfig::new(2, 9));
     let stop = || Err(Error::new(Kind::Interrupted, "Ctrl-C"));
