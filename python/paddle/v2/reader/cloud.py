@@ -245,7 +245,7 @@ class _Source:
             self._said_all_over = True
             passes = json.loads(self._client.status())["passes"]
             noun = "pass was" if passes == 1 else "passes were"
-            sys.stderr.write(f"paddle: nothing left to train: all {passes} {noun} finished\n")
+            LOGGER.info("nothing left to train: all %d %s finished", passes, noun)
 
     def _was_rolled_back(self) -> bool:
         """Whether the pass that is over is one before ours, which restored servers forgot."""
