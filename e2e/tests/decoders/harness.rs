@@ -35,6 +35,7 @@ const KINDS: [Kind; 6] = [
 const SEED: u64 = 20_261_116;
 
 /// Tries a row.
+#[expect(clippy::print_stdout, reason = "a test says what it did")]
 pub(crate) fn check(row: &Row) {
     let Row { name, samples, .. } = row;
     let number = |variable| std::env::var(variable).ok().and_then(|value| value.parse().ok());

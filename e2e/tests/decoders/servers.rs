@@ -147,6 +147,8 @@ pub(crate) fn checkpoint() -> Row {
 const CUT: &str = "cut-00000001";
 const MANIFEST: &str = "dense-00000-of-00001.json";
 const DATA: &str = "dense-00000-of-00001.part";
+/// Bytes of a manifest's last field, its checksum.
+const TAIL_BYTES: usize = ",\n  \"crc32\": \"00000000\"\n}\n".len();
 
 fn decode_checkpoint(bytes: &[u8]) -> Result<()> {
     let short = || Error::new(Kind::Damaged, "no manifest");
@@ -158,9 +160,8 @@ fn decode_checkpoint(bytes: &[u8]) -> Result<()> {
     std::fs::write(folder.path().join(CUT).join(DATA), data).unwrap();
     std::fs::write(folder.path().join(CUT).join(MANIFEST), manifest).unwrap();
     let as_it_is = restore(folder.path());
-    // A checksum that fits lets what was changed reach the rest.
-    const TAIL: usize = ",\n  \"crc32\": \"00000000\"\n}\n".len();
-    if let Some(content) = manifest.len().checked_sub(TAIL).map(|end| &manifest[..end]) {
+    if let Some(content) = manifest.len().checked_sub(TAIL_BYTES).map(|end| &manifest[..end]) {
+        // A checksum that fits lets what was changed reach the rest.
         let tail = format!(",\n  \"crc32\": \"{:08x}\"\n}}\n", crc32fast::hash(content));
         let honest = [content, tail.as_bytes()].concat();
         std::fs::write(folder.path().join(CUT).join(MANIFEST), honest).unwrap();

@@ -33,7 +33,7 @@ pub(crate) struct Serve {
     /// Files of the dataset: paths, or globs in quotes [default: trainers tell]
     #[arg(long, value_name = "GLOB", num_args = 1..)]
     pub(crate) dataset: Vec<String>,
-    /// Chunks that make a task [default: at most 10, and so small that each trainer gets 8 tasks]
+    /// Chunks that make a task [default: at most 10, and enough tasks that each trainer gets 8]
     #[arg(long = "chunk_per_task", alias = "chunk-per-task", value_name = "N")]
     pub(crate) chunk_per_task: Option<u32>,
     /// Trainers that share the tasks [default: PADDLE_INIT_NUM_GRADIENT_SERVERS, or 1]
@@ -56,7 +56,7 @@ pub(crate) struct Serve {
         value_parser = cli::duration::parse
     )]
     pub(crate) task_timeout: Duration,
-    /// Failures of a task allowed per pass; after one more it is skipped in this pass and reported
+    /// Failures of a task allowed per pass; after one more it is skipped and reported
     #[arg(
         long = "task_timeout_max",
         alias = "task-timeout-max",

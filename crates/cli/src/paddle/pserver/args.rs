@@ -74,8 +74,7 @@ pub(crate) struct Args {
         default_value_t = 60.0
     )]
     pub(crate) trainer_timeout: f64,
-    /// Memory that a sparse parameter, or all dense ones, may take on one port, such as 64Gi
-    /// [default: what this machine has]
+    /// Memory that a parameter may take on one port, such as 64Gi [default: all there is]
     #[arg(long = "memory_max", alias = "memory-max", value_name = "SIZE")]
     pub(crate) memory_max: Option<contract::quantity::Quantity>,
     #[command(flatten)]

@@ -54,7 +54,7 @@ fn configure(args: &Args, environment: &Environment) -> Result<ServerConfig> {
         trainer_timeout: timeout,
         ..ServerConfig::new(trainers, service::fresh_incarnation()?)
     };
-    let memory = args.memory_max.map_or_else(machine_bytes, |memory| memory.bytes());
+    let memory = args.memory_max.map_or_else(machine_bytes, contract::quantity::Quantity::bytes);
     config.table_bytes_max = usize::try_from(memory).unwrap_or(usize::MAX);
     let checkpoint_dir = args.checkpoint_dir.clone();
     config.restore = args.restore.as_deref().map(which).transpose()?;
