@@ -97,7 +97,8 @@ impl ParameterClient {
         Ok(facts)
     }
 
-    /// Trainer 0: the values that were not set are made by the servers; training may begin.
+    /// Trainer 0, always: the values that were not set or restored are made by the servers; training
+    /// may begin. The others' pulls wait for it.
     fn begin(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.0.begin()).map_err(raise)
     }

@@ -60,7 +60,7 @@ def gradients(w, rows, keys, x, ids, y):
 
 
 def connect(task):
-    """Joins the job; trainer 0 orders the first values."""
+    """Joins the job; trainer 0 lets training begin, with first values or a checkpoint's."""
     client = ParameterClient(
         model(task["mode"], task["features"], task["rule"], task.get("sparse_mode")),
         task["pservers"],
@@ -72,7 +72,7 @@ def connect(task):
         timeout_seconds=task.get("timeout", 300.0),
         heartbeat_seconds=0.2,
     )
-    if task["rank"] == 0 and client.start()["needs_values"]:
+    if task["rank"] == 0:
         client.begin()
     return client
 
