@@ -4,7 +4,8 @@ use crate::argument::{Argument, numbers, tensor};
 use crate::batch::{Batch, Output};
 use crate::chance::Chance;
 use crate::device;
-use crate::evaluator::{self, Counted, Tally};
+use crate::evaluator::{self, Counted, Tally, watch};
+use crate::gradient_tap::Tap;
 use crate::keys::{Part, Prepared};
 use crate::layer::{Node, Run};
 use crate::measured::Measured;
@@ -15,6 +16,7 @@ use burn::tensor::{Device, Tensor};
 use contract::{Error, Kind, Result};
 use rayon::prelude::*;
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// How a network runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +68,8 @@ pub struct Seen {
     samples: usize,
     /// For each part of the batch: by place of the layer.
     parts: Vec<Vec<Option<Argument>>>,
+    /// For each part of the batch: the gradients of outputs that are watched, by place of the layer.
+    gradients: Vec<HashMap<usize, Vec<f32>>>,
 }
 
 /// In which way to run.
@@ -151,12 +155,14 @@ impl Network {
                 self.train_part(data, &parameters, Mode::Train { step, part })
             })?;
             let (mut cost, mut gradients, mut parts) = (0.0, vec![None; values.len()], Vec::new());
+            let mut of_outputs = Vec::new();
             let mut measured = Measured::default();
             for part in trained {
                 cost += part.cost;
                 sum_up(&mut gradients, part.gradients);
                 measured.append(part.measured);
                 parts.push(part.arguments);
+                of_outputs.push(part.of_outputs);
             }
             if !cost.is_finite() {
                 gradients = vec![None; values.len()];
@@ -166,7 +172,7 @@ impl Network {
                 gradient.iter_mut().for_each(|gradient| gradient.truncate(values.len()));
             }
             let measured = measured.values(values.len());
-            let seen = Seen { samples: prepared.samples(), parts };
+            let seen = Seen { samples: prepared.samples(), parts, gradients: of_outputs };
             Ok(Trained { cost, gradients, measured, seen })
         })
     }
@@ -176,9 +182,12 @@ impl Network {
         self.pool.run(|| {
             let parameters = self.load(prepared, values, &self.device)?;
             let parts = self.run_parts(prepared, |_, data| {
-                Ok(self.keep(self.forward(data, &parameters, Mode::Test, |_, _| Ok(()))?.0))
+                let taps = HashMap::new();
+                let (found, _) =
+                    self.forward(data, &parameters, Mode::Test, &taps, |_, _| Ok(()))?;
+                Ok(self.keep(found))
             })?;
-            Ok(Seen { samples: prepared.samples(), parts })
+            Ok(Seen { samples: prepared.samples(), parts, gradients: Vec::new() })
         })
     }
 
@@ -188,7 +197,8 @@ impl Network {
         self.pool.run(|| {
             let parameters = self.load(prepared, values, &self.device)?;
             let mut found = None;
-            self.forward(prepared.whole(), &parameters, Mode::Test, |at, argument| {
+            let taps = HashMap::new();
+            self.forward(prepared.whole(), &parameters, Mode::Test, &taps, |at, argument| {
                 if at == place {
                     found = Some(argument.to_output());
                 }
@@ -215,7 +225,8 @@ impl Network {
             let parameters = self.load(prepared, values, &self.device)?;
             let mut culprit = None;
             let mode = Mode::Train { step, part: 0 };
-            self.forward(prepared.whole(), &parameters, mode, |place, argument| {
+            let taps = HashMap::new();
+            self.forward(prepared.whole(), &parameters, mode, &taps, |place, argument| {
                 let layer = &self.topology.layers[place];
                 if culprit.is_none() && argument.numbers().is_some_and(|values| is_bad(&values)) {
                     culprit = Some(match self.checked.shapes[place].is_data {
@@ -250,6 +261,19 @@ impl Network {
         });
         whole.ok_or_else(|| {
             Error::invalid("this layer is not an output of the network").with("layer", layer)
+        })
+    }
+
+    /// The gradient of the output of a layer that an evaluator watches, row after row.
+    pub fn output_gradient(&self, seen: &Seen, layer: &str) -> Result<Vec<f32>> {
+        let place = self.place(layer)?;
+        let parts: Option<Vec<_>> = seen.gradients.iter().map(|part| part.get(&place)).collect();
+        let gradient = parts
+            .filter(|parts| !parts.is_empty())
+            .map(|parts| parts.into_iter().flatten().copied().collect());
+        gradient.ok_or_else(|| {
+            Error::invalid("the gradient of this layer was not kept, or nothing depends on it")
+                .with("layer", layer)
         })
     }
 
@@ -310,7 +334,8 @@ impl Network {
                 false => values.clone().autodiff().require_grad(),
             })
             .collect();
-        let (arguments, measured) = self.forward(data, &parameters, mode, |_, _| Ok(()))?;
+        let taps = self.taps();
+        let (arguments, measured) = self.forward(data, &parameters, mode, &taps, |_, _| Ok(()))?;
         let mut cost = 0.0;
         let mut loss: Option<Tensor<1>> = None;
         for (place, coefficient) in self.costs() {
@@ -333,7 +358,17 @@ impl Network {
                 *gradient = parameter.grad_remove(&mut found).map(numbers);
             }
         }
-        Ok(TrainedPart { cost, gradients, measured, arguments: self.keep(arguments) })
+        let of_outputs = taps.iter().filter_map(|(place, tap)| Some((*place, tap.take()?)));
+        let of_outputs = of_outputs.collect();
+        let arguments = self.keep(arguments);
+        Ok(TrainedPart { cost, gradients, measured, arguments, of_outputs })
+    }
+
+    /// Where to keep the gradients of the outputs that are watched, by place of the layer.
+    fn taps(&self) -> HashMap<usize, Tap> {
+        let watching = self.topology.evaluators.iter().filter(|each| watch::wants_gradient(each));
+        let layers = watching.flat_map(|evaluator| &evaluator.inputs);
+        layers.filter_map(|layer| Some((self.place(layer).ok()?, Tap::default()))).collect()
     }
 
     fn load(
@@ -372,6 +407,7 @@ impl Network {
         data: &Part,
         parameters: &[Tensor<2>],
         mode: Mode,
+        taps: &HashMap<usize, Tap>,
         mut look: impl FnMut(usize, &Argument) -> Result<()>,
     ) -> Result<(Vec<Option<Argument>>, Measured)> {
         let mut measured = Measured::default();
@@ -401,7 +437,12 @@ impl Network {
                 let layer = &self.topology.layers[place];
                 let built = self.checked.layers[place].as_ref();
                 let node = Node { layer, built, shape: &self.checked.shapes[place] };
-                let argument = node.run(&run, &inputs).map_err(|error| at(layer, error))?;
+                let mut argument = node.run(&run, &inputs).map_err(|error| at(layer, error))?;
+                if let Some(tap) = taps.get(&place) {
+                    argument.set_dense(tap.through(argument.dense()?));
+                    // A cost computed from what the output was made of would lead past the tap.
+                    argument.origin = None;
+                }
                 for (slot, values) in run.measured.into_inner() {
                     measured.add(places[slot], argument.rows(), values);
                 }
@@ -447,6 +488,8 @@ struct TrainedPart {
     gradients: Vec<Option<Vec<f32>>>,
     measured: Measured,
     arguments: Vec<Option<Argument>>,
+    /// The gradients of outputs that are watched.
+    of_outputs: HashMap<usize, Vec<f32>>,
 }
 
 /// Adds the gradients of another part, always in the order of the parts: the sums are the same
