@@ -73,14 +73,29 @@ pub struct Seen {
 }
 
 /// In which way to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+#[derive(Debug, Clone, Copy)]
+enum Mode<'a> {
     /// With gradients, and dropout decided by the number of the step and of the batch's part.
+    /// Gradients of outputs that are watched are kept in the taps.
     Train {
         step: u64,
         part: usize,
+        taps: &'a Taps,
     },
     Test,
+}
+
+/// Where the gradients of outputs that are watched are kept, by place of the layer.
+type Taps = HashMap<usize, Tap>;
+
+impl Mode<'_> {
+    /// Where to keep the gradient of a layer's output, if it is watched.
+    fn tap(&self, place: usize) -> Option<&Tap> {
+        match self {
+            Mode::Train { taps, .. } => taps.get(&place),
+            Mode::Test => None,
+        }
+    }
 }
 
 /// Where a number that is none came up first.
@@ -151,9 +166,8 @@ impl Network {
     pub fn train(&self, prepared: &Prepared, values: &[&[f32]], step: u64) -> Result<Trained> {
         self.pool.run(|| {
             let parameters = self.load(prepared, values, &self.device)?;
-            let trained = self.run_parts(prepared, |part, data| {
-                self.train_part(data, &parameters, Mode::Train { step, part })
-            })?;
+            let trained = self
+                .run_parts(prepared, |part, data| self.train_part(data, &parameters, step, part))?;
             let (mut cost, mut gradients, mut parts) = (0.0, vec![None; values.len()], Vec::new());
             let mut of_outputs = Vec::new();
             let mut measured = Measured::default();
@@ -182,10 +196,7 @@ impl Network {
         self.pool.run(|| {
             let parameters = self.load(prepared, values, &self.device)?;
             let parts = self.run_parts(prepared, |_, data| {
-                let taps = HashMap::new();
-                let (found, _) =
-                    self.forward(data, &parameters, Mode::Test, &taps, |_, _| Ok(()))?;
-                Ok(self.keep(found))
+                Ok(self.keep(self.forward(data, &parameters, Mode::Test, |_, _| Ok(()))?.0))
             })?;
             Ok(Seen { samples: prepared.samples(), parts, gradients: Vec::new() })
         })
@@ -197,8 +208,7 @@ impl Network {
         self.pool.run(|| {
             let parameters = self.load(prepared, values, &self.device)?;
             let mut found = None;
-            let taps = HashMap::new();
-            self.forward(prepared.whole(), &parameters, Mode::Test, &taps, |at, argument| {
+            self.forward(prepared.whole(), &parameters, Mode::Test, |at, argument| {
                 if at == place {
                     found = Some(argument.to_output());
                 }
@@ -224,9 +234,8 @@ impl Network {
         self.pool.run(|| {
             let parameters = self.load(prepared, values, &self.device)?;
             let mut culprit = None;
-            let mode = Mode::Train { step, part: 0 };
-            let taps = HashMap::new();
-            self.forward(prepared.whole(), &parameters, mode, &taps, |place, argument| {
+            let mode = Mode::Train { step, part: 0, taps: &Taps::new() };
+            self.forward(prepared.whole(), &parameters, mode, |place, argument| {
                 let layer = &self.topology.layers[place];
                 if culprit.is_none() && argument.numbers().is_some_and(|values| is_bad(&values)) {
                     culprit = Some(match self.checked.shapes[place].is_data {
@@ -326,7 +335,13 @@ impl Network {
         parts.par_iter().enumerate().map(|(number, part)| run(number, part)).collect()
     }
 
-    fn train_part(&self, data: &Part, parameters: &[Tensor<2>], mode: Mode) -> Result<TrainedPart> {
+    fn train_part(
+        &self,
+        data: &Part,
+        parameters: &[Tensor<2>],
+        step: u64,
+        part: usize,
+    ) -> Result<TrainedPart> {
         let all = parameters.iter().zip(&self.topology.parameters);
         let parameters: Vec<Tensor<2>> = all
             .map(|(values, parameter)| match parameter.is_static {
@@ -335,7 +350,8 @@ impl Network {
             })
             .collect();
         let taps = self.taps();
-        let (arguments, measured) = self.forward(data, &parameters, mode, &taps, |_, _| Ok(()))?;
+        let mode = Mode::Train { step, part, taps: &taps };
+        let (arguments, measured) = self.forward(data, &parameters, mode, |_, _| Ok(()))?;
         let mut cost = 0.0;
         let mut loss: Option<Tensor<1>> = None;
         for (place, coefficient) in self.costs() {
@@ -365,7 +381,7 @@ impl Network {
     }
 
     /// Where to keep the gradients of the outputs that are watched, by place of the layer.
-    fn taps(&self) -> HashMap<usize, Tap> {
+    fn taps(&self) -> Taps {
         let watching = self.topology.evaluators.iter().filter(|each| watch::wants_gradient(each));
         let layers = watching.flat_map(|evaluator| &evaluator.inputs);
         layers.filter_map(|layer| Some((self.place(layer).ok()?, Tap::default()))).collect()
@@ -406,8 +422,7 @@ impl Network {
         &self,
         data: &Part,
         parameters: &[Tensor<2>],
-        mode: Mode,
-        taps: &HashMap<usize, Tap>,
+        mode: Mode<'_>,
         mut look: impl FnMut(usize, &Argument) -> Result<()>,
     ) -> Result<(Vec<Option<Argument>>, Measured)> {
         let mut measured = Measured::default();
@@ -429,7 +444,7 @@ impl Network {
                     parameters: &own,
                     lookups: &data.lookups(place),
                     shapes: &shapes,
-                    is_training: mode != Mode::Test,
+                    is_training: matches!(mode, Mode::Train { .. }),
                     device: &device,
                     measured: RefCell::default(),
                     chance: self.chance(place, mode),
@@ -438,7 +453,7 @@ impl Network {
                 let built = self.checked.layers[place].as_ref();
                 let node = Node { layer, built, shape: &self.checked.shapes[place] };
                 let mut argument = node.run(&run, &inputs).map_err(|error| at(layer, error))?;
-                if let Some(tap) = taps.get(&place) {
+                if let Some(tap) = mode.tap(place) {
                     argument.set_dense(tap.through(argument.dense()?));
                     // A cost computed from what the output was made of would lead past the tap.
                     argument.origin = None;
@@ -456,9 +471,9 @@ impl Network {
     }
 
     /// What decides what a layer leaves to chance; in a test it is always the same.
-    fn chance(&self, place: usize, mode: Mode) -> Chance {
+    fn chance(&self, place: usize, mode: Mode<'_>) -> Chance {
         let (step, part) = match mode {
-            Mode::Train { step, part } => (step, part),
+            Mode::Train { step, part, .. } => (step, part),
             Mode::Test => (0, 0),
         };
         Chance { seed: self.config.seed, step, part, place }

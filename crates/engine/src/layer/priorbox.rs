@@ -59,13 +59,14 @@ impl Layer for PriorBox {
                 .with("min_size", self.min_size.len())
                 .with("max_size", self.max_size.len()));
         }
-        let all = self.min_size.iter().chain(&self.max_size).chain(&self.aspect_ratio);
-        if let Some(number) = all.into_iter().find(|number| !(**number > 0.0)) {
+        let mut all = self.min_size.iter().chain(&self.max_size).chain(&self.aspect_ratio);
+        if let Some(number) = all.find(|number| number.is_nan() || **number <= 0.0) {
             return Err(
                 Error::invalid("sizes and aspect ratios must be above 0").with("number", number)
             );
         }
-        if let Some(number) = self.variance.iter().find(|number| !(**number > 0.0)) {
+        if let Some(number) = self.variance.iter().find(|number| number.is_nan() || **number <= 0.0)
+        {
             return Err(Error::invalid("variance must be above 0").with("variance", number));
         }
         Ok(Plan::of(Shape::dense(map.pixels() * self.sizes().len() * PRIOR_NUMBERS)))

@@ -47,7 +47,7 @@ fn prior_boxes_lie_around_the_middle_of_each_pixel() {
 }
 
 /// A network with prior boxes and answers of a small convolution over the map.
-fn judged(kind: &str, with_label: bool, attributes: Json) -> Net {
+fn judged(kind: &str, with_label: bool, attributes: &Json) -> Net {
     let mut net = Net::new();
     let priors = prior_boxes(&mut net);
     let mut answer = |name: &str, filters: usize| {
@@ -81,7 +81,7 @@ fn loss_attributes() -> Json {
 
 /// A trial of the loss with these objects.
 fn loss_trial(labels: &[f32], offsets: &[usize]) -> Trial {
-    let net = judged("multibox_loss", true, loss_attributes());
+    let net = judged("multibox_loss", true, &loss_attributes());
     let mut batch = net.batch(&vec![1; offsets.len() - 1], 5);
     let label = net.topology.layers.iter().filter(|layer| layer.kind == "data");
     let place = label.map(|layer| &layer.name).position(|name| name == "label").unwrap();
@@ -199,7 +199,7 @@ fn objects_are_found_once_each_and_the_best_are_kept() {
             "classes": 3, "background": 0, "nms_threshold": 0.45, "nms_top_k": 5,
             "keep_top_k": keep, "confidence_threshold": 0.2,
         });
-        let net = judged("detection_output", false, attributes);
+        let net = judged("detection_output", false, &attributes);
         let mut trial = Trial::new(&net, &[1, 1], 1);
         for values in &mut trial.values {
             values.fill(0.0);
@@ -229,11 +229,11 @@ fn objects_are_found_once_each_and_the_best_are_kept() {
 }
 
 /// The figure for these boxes and objects of two pictures.
-fn precision(settings: Json, found: [&[[f32; 7]]; 2], labels: [&[[f32; 6]]; 2]) -> f64 {
+fn precision(settings: &Json, found: [&[[f32; 7]]; 2], labels: [&[[f32; 6]]; 2]) -> f64 {
     let mut net = Net::new();
     net.data("found", Value::Dense, Level::Sequence, 7);
     net.data("label", Value::Dense, Level::Sequence, 6);
-    net.evaluate("detection_map", &["found", "label"], &settings);
+    net.evaluate("detection_map", &["found", "label"], settings);
     let mut batch = net.batch(&[1, 1], 1);
     let offsets = |first: usize, second: usize| vec![0, first, first + second];
     let all = found.concat().concat();
@@ -269,21 +269,21 @@ fn precision_is_averaged_over_recall_and_classes() {
         [&[found(1.0, 0.9, near), found(1.0, 0.8, near)], &[found(1.0, 0.7, far)]];
     let objects: [&[[f32; 6]]; 2] =
         [&[label(1.0, near, 0.0)], &[label(1.0, far, 0.0), label(2.0, near, 0.0)]];
-    let integral = precision(settings("Integral", false), boxes, objects);
+    let integral = precision(&settings("Integral", false), boxes, objects);
     assert!((integral - 100.0 * (0.5 + 0.5 * 2.0 / 3.0) / 2.0).abs() < 1e-9, "{integral}");
-    let points = precision(settings("11point", false), boxes, objects);
+    let points = precision(&settings("11point", false), boxes, objects);
     let expected = 100.0 * (6.0 + 5.0 * 2.0 / 3.0) / 11.0 / 2.0;
     assert!((points - expected).abs() < 1e-9, "{points}");
     // An object that is difficult to see, and its box, count only if that is asked for.
     let hard: [&[[f32; 6]]; 2] = [&[label(1.0, near, 1.0)], &[label(1.0, far, 0.0)]];
-    let easy = precision(settings("Integral", false), boxes, hard);
+    let easy = precision(&settings("Integral", false), boxes, hard);
     assert!((easy - 100.0).abs() < 1e-9, "{easy}");
-    let all = precision(settings("Integral", true), boxes, hard);
+    let all = precision(&settings("Integral", true), boxes, hard);
     assert!((all - 100.0 * (0.5 + 0.5 * 2.0 / 3.0)).abs() < 1e-9, "{all}");
 }
 
 /// Two pictures of one channel of 3 x 4, and regions of them.
-fn regions(rois: &[f32], scale: f32) -> (Net, Trial) {
+fn regions(rois: &[f32], scale: f32) -> Trial {
     let mut net = Net::new();
     let fed = net.picture("fed", Level::Single, [1, 3, 4]);
     let input = net.add(json!({
@@ -300,8 +300,7 @@ fn regions(rois: &[f32], scale: f32) -> (Net, Trial) {
     let pixels = (0..24).map(|pixel| ((pixel * 7) % 24) as f32 / 10.0).collect();
     batch.inputs[0] = Input::single(Rows::Dense(pixels));
     batch.inputs[1].rows = Rows::Dense(rois.to_vec());
-    let trial = Trial::with_batch(net.network(), batch, 3);
-    (net, trial)
+    Trial::with_batch(net.network(), batch, 3)
 }
 
 #[test]
@@ -310,7 +309,7 @@ fn regions_give_the_largest_pixel_of_each_cell() {
     // a region that lies outside.
     let rois =
         [[0.0, 0.0, 0.0, 6.0, 4.0], [1.0, 2.0, 2.0, 4.0, 4.0], [1.0, 20.0, 20.0, 24.0, 24.0]];
-    let (_, mut trial) = regions(&rois.concat(), 0.5);
+    let mut trial = regions(&rois.concat(), 0.5);
     trial.values = vec![vec![1.0], vec![0.0]];
     let pixel = |sample: usize, y: usize, x: usize| {
         f64::from((((sample * 12 + y * 4 + x) * 7) % 24) as f32 / 10.0)
@@ -340,13 +339,13 @@ fn regions_give_the_largest_pixel_of_each_cell() {
 #[test]
 fn regions_have_the_gradient_that_differences_show() {
     let rois = [[0.0, 0.0, 0.0, 6.0, 4.0], [1.0, 2.0, 2.0, 4.0, 4.0]];
-    let (_, trial) = regions(&rois.concat(), 0.5);
+    let trial = regions(&rois.concat(), 0.5);
     gradients::check(&trial, true);
 }
 
 #[test]
 fn regions_of_samples_that_are_not_there_are_refused() {
-    let (_, trial) = regions(&[2.0, 0.0, 0.0, 1.0, 1.0], 1.0);
+    let trial = regions(&[2.0, 0.0, 0.0, 1.0, 1.0], 1.0);
     let values: Vec<&[f32]> = trial.values.iter().map(Vec::as_slice).collect();
     let error = trial.network.train(&trial.prepared, &values, 0).err().unwrap().to_string();
     assert!(error.contains("0 to 1, but is 2"), "{error}");
