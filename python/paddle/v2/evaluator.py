@@ -215,7 +215,13 @@ def gradient_printer(input: Any, name: str | None = None) -> Evaluator:
     printer = printing.Printer(
         lambda watched: printing.values(watched, "grad"), wants_gradient=True
     )
-    return _watch(name, "gradient_printer", _several(input), printer)
+    inputs = _several(input)
+    fed = [layer.name for layer in inputs if layer.type is not None]
+    if fed:
+        raise mistake.invalid(
+            "what is fed has no gradient; give a layer that computes", input=fed[0]
+        )
+    return _watch(name, "gradient_printer", inputs, printer)
 
 
 @mistake.checked_arguments
