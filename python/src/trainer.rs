@@ -121,6 +121,12 @@ impl Trainer {
         show(py, output)
     }
 
+    /// The gradient of the output of a layer that is watched, for the last batch.
+    fn look_gradient<'py>(&self, py: Python<'py>, layer: &str) -> PyResult<Seen<'py>> {
+        let output = self.with(py, |steps| steps.look_gradient(layer))?;
+        show(py, output)
+    }
+
     /// A pass begins.
     fn start_pass(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, Steps::start_pass)

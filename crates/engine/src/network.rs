@@ -4,7 +4,8 @@ use crate::argument::{Argument, numbers, tensor};
 use crate::batch::{Batch, Output};
 use crate::chance::Chance;
 use crate::device;
-use crate::evaluator::{self, Counted, Tally};
+use crate::evaluator::{self, Counted, Tally, watch};
+use crate::gradient_tap::Tap;
 use crate::keys::{Part, Prepared};
 use crate::layer::{Node, Run};
 use crate::measured::Measured;
@@ -15,6 +16,7 @@ use burn::tensor::{Device, Tensor};
 use contract::{Error, Kind, Result};
 use rayon::prelude::*;
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// How a network runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,17 +68,34 @@ pub struct Seen {
     samples: usize,
     /// For each part of the batch: by place of the layer.
     parts: Vec<Vec<Option<Argument>>>,
+    /// For each part of the batch: the gradients of outputs that are watched, by place of the layer.
+    gradients: Vec<HashMap<usize, Vec<f32>>>,
 }
 
 /// In which way to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+#[derive(Debug, Clone, Copy)]
+enum Mode<'a> {
     /// With gradients, and dropout decided by the number of the step and of the batch's part.
+    /// Gradients of outputs that are watched are kept in the taps.
     Train {
         step: u64,
         part: usize,
+        taps: &'a Taps,
     },
     Test,
+}
+
+/// Where the gradients of outputs that are watched are kept, by place of the layer.
+type Taps = HashMap<usize, Tap>;
+
+impl Mode<'_> {
+    /// Where to keep the gradient of a layer's output, if it is watched.
+    fn tap(&self, place: usize) -> Option<&Tap> {
+        match self {
+            Mode::Train { taps, .. } => taps.get(&place),
+            Mode::Test => None,
+        }
+    }
 }
 
 /// Where a number that is none came up first.
@@ -147,16 +166,17 @@ impl Network {
     pub fn train(&self, prepared: &Prepared, values: &[&[f32]], step: u64) -> Result<Trained> {
         self.pool.run(|| {
             let parameters = self.load(prepared, values, &self.device)?;
-            let trained = self.run_parts(prepared, |part, data| {
-                self.train_part(data, &parameters, Mode::Train { step, part })
-            })?;
+            let trained = self
+                .run_parts(prepared, |part, data| self.train_part(data, &parameters, step, part))?;
             let (mut cost, mut gradients, mut parts) = (0.0, vec![None; values.len()], Vec::new());
+            let mut of_outputs = Vec::new();
             let mut measured = Measured::default();
             for part in trained {
                 cost += part.cost;
                 sum_up(&mut gradients, part.gradients);
                 measured.append(part.measured);
                 parts.push(part.arguments);
+                of_outputs.push(part.of_outputs);
             }
             if !cost.is_finite() {
                 gradients = vec![None; values.len()];
@@ -166,7 +186,7 @@ impl Network {
                 gradient.iter_mut().for_each(|gradient| gradient.truncate(values.len()));
             }
             let measured = measured.values(values.len());
-            let seen = Seen { samples: prepared.samples(), parts };
+            let seen = Seen { samples: prepared.samples(), parts, gradients: of_outputs };
             Ok(Trained { cost, gradients, measured, seen })
         })
     }
@@ -178,7 +198,7 @@ impl Network {
             let parts = self.run_parts(prepared, |_, data| {
                 Ok(self.keep(self.forward(data, &parameters, Mode::Test, |_, _| Ok(()))?.0))
             })?;
-            Ok(Seen { samples: prepared.samples(), parts })
+            Ok(Seen { samples: prepared.samples(), parts, gradients: Vec::new() })
         })
     }
 
@@ -214,7 +234,7 @@ impl Network {
         self.pool.run(|| {
             let parameters = self.load(prepared, values, &self.device)?;
             let mut culprit = None;
-            let mode = Mode::Train { step, part: 0 };
+            let mode = Mode::Train { step, part: 0, taps: &Taps::new() };
             self.forward(prepared.whole(), &parameters, mode, |place, argument| {
                 let layer = &self.topology.layers[place];
                 if culprit.is_none() && argument.numbers().is_some_and(|values| is_bad(&values)) {
@@ -250,6 +270,19 @@ impl Network {
         });
         whole.ok_or_else(|| {
             Error::invalid("this layer is not an output of the network").with("layer", layer)
+        })
+    }
+
+    /// The gradient of the output of a layer that an evaluator watches, row after row.
+    pub fn output_gradient(&self, seen: &Seen, layer: &str) -> Result<Vec<f32>> {
+        let place = self.place(layer)?;
+        let parts: Option<Vec<_>> = seen.gradients.iter().map(|part| part.get(&place)).collect();
+        let gradient = parts
+            .filter(|parts| !parts.is_empty())
+            .map(|parts| parts.into_iter().flatten().copied().collect());
+        gradient.ok_or_else(|| {
+            Error::invalid("the gradient of this layer was not kept, or nothing depends on it")
+                .with("layer", layer)
         })
     }
 
@@ -302,7 +335,13 @@ impl Network {
         parts.par_iter().enumerate().map(|(number, part)| run(number, part)).collect()
     }
 
-    fn train_part(&self, data: &Part, parameters: &[Tensor<2>], mode: Mode) -> Result<TrainedPart> {
+    fn train_part(
+        &self,
+        data: &Part,
+        parameters: &[Tensor<2>],
+        step: u64,
+        part: usize,
+    ) -> Result<TrainedPart> {
         let all = parameters.iter().zip(&self.topology.parameters);
         let parameters: Vec<Tensor<2>> = all
             .map(|(values, parameter)| match parameter.is_static {
@@ -310,6 +349,8 @@ impl Network {
                 false => values.clone().autodiff().require_grad(),
             })
             .collect();
+        let taps = self.taps();
+        let mode = Mode::Train { step, part, taps: &taps };
         let (arguments, measured) = self.forward(data, &parameters, mode, |_, _| Ok(()))?;
         let mut cost = 0.0;
         let mut loss: Option<Tensor<1>> = None;
@@ -333,7 +374,17 @@ impl Network {
                 *gradient = parameter.grad_remove(&mut found).map(numbers);
             }
         }
-        Ok(TrainedPart { cost, gradients, measured, arguments: self.keep(arguments) })
+        let of_outputs = taps.iter().filter_map(|(place, tap)| Some((*place, tap.take()?)));
+        let of_outputs = of_outputs.collect();
+        let arguments = self.keep(arguments);
+        Ok(TrainedPart { cost, gradients, measured, arguments, of_outputs })
+    }
+
+    /// Where to keep the gradients of the outputs that are watched, by place of the layer.
+    fn taps(&self) -> Taps {
+        let watching = self.topology.evaluators.iter().filter(|each| watch::wants_gradient(each));
+        let layers = watching.flat_map(|evaluator| &evaluator.inputs);
+        layers.filter_map(|layer| Some((self.place(layer).ok()?, Tap::default()))).collect()
     }
 
     fn load(
@@ -371,7 +422,7 @@ impl Network {
         &self,
         data: &Part,
         parameters: &[Tensor<2>],
-        mode: Mode,
+        mode: Mode<'_>,
         mut look: impl FnMut(usize, &Argument) -> Result<()>,
     ) -> Result<(Vec<Option<Argument>>, Measured)> {
         let mut measured = Measured::default();
@@ -393,7 +444,7 @@ impl Network {
                     parameters: &own,
                     lookups: &data.lookups(place),
                     shapes: &shapes,
-                    is_training: mode != Mode::Test,
+                    is_training: matches!(mode, Mode::Train { .. }),
                     device: &device,
                     measured: RefCell::default(),
                     chance: self.chance(place, mode),
@@ -401,7 +452,12 @@ impl Network {
                 let layer = &self.topology.layers[place];
                 let built = self.checked.layers[place].as_ref();
                 let node = Node { layer, built, shape: &self.checked.shapes[place] };
-                let argument = node.run(&run, &inputs).map_err(|error| at(layer, error))?;
+                let mut argument = node.run(&run, &inputs).map_err(|error| at(layer, error))?;
+                if let Some(tap) = mode.tap(place) {
+                    argument.set_dense(tap.through(argument.dense()?));
+                    // A cost computed from what the output was made of would lead past the tap.
+                    argument.origin = None;
+                }
                 for (slot, values) in run.measured.into_inner() {
                     measured.add(places[slot], argument.rows(), values);
                 }
@@ -415,9 +471,9 @@ impl Network {
     }
 
     /// What decides what a layer leaves to chance; in a test it is always the same.
-    fn chance(&self, place: usize, mode: Mode) -> Chance {
+    fn chance(&self, place: usize, mode: Mode<'_>) -> Chance {
         let (step, part) = match mode {
-            Mode::Train { step, part } => (step, part),
+            Mode::Train { step, part, .. } => (step, part),
             Mode::Test => (0, 0),
         };
         Chance { seed: self.config.seed, step, part, place }
@@ -447,6 +503,8 @@ struct TrainedPart {
     gradients: Vec<Option<Vec<f32>>>,
     measured: Measured,
     arguments: Vec<Option<Argument>>,
+    /// The gradients of outputs that are watched.
+    of_outputs: HashMap<usize, Vec<f32>>,
 }
 
 /// Adds the gradients of another part, always in the order of the parts: the sums are the same

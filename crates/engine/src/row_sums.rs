@@ -59,11 +59,11 @@ impl RowLists {
         }
     }
 
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
-    fn weight(&self, entry: usize) -> f32 {
+    pub(crate) fn weight(&self, entry: usize) -> f32 {
         self.weights.as_ref().map_or(1.0, |weights| weights[entry])
     }
 }

@@ -21,6 +21,9 @@ pub struct Shape {
     /// Height and width of a picture, whose channels follow one another in the row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<(usize, usize)>,
+    /// Planes of a three-dimensional picture, which follow one another in each channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<usize>,
 }
 
 /// What a row is.
@@ -54,13 +57,20 @@ pub enum Level {
 impl Shape {
     /// One row of numbers a sample.
     pub fn dense(size: usize) -> Self {
-        Shape { size, value: Value::Dense, level: Level::Single, is_data: false, frame: None }
+        let (value, level) = (Value::Dense, Level::Single);
+        Shape { size, value, level, is_data: false, frame: None, depth: None }
     }
 
     /// The same with other rows: what a layer makes of its input row by row.
     #[must_use]
     pub fn with_size(self, size: usize) -> Self {
-        Shape { size, value: Value::Dense, is_data: false, frame: None, ..self }
+        Shape { size, value: Value::Dense, is_data: false, frame: None, depth: None, ..self }
+    }
+
+    /// The same as rows of pictures as large as those of `other`.
+    #[must_use]
+    pub(crate) fn with_sides_of(self, other: &Shape) -> Self {
+        Shape { frame: other.frame, depth: other.depth, ..self }
     }
 
     /// Whether rows are lists of ids, with or without numbers.

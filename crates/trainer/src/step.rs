@@ -8,7 +8,7 @@ use crate::servers::Servers;
 use crate::updater::{Local, Remote, RemoteConfig, Resume, Updater};
 use crate::values::{DescriptionIndex, View};
 use contract::{Error, Result};
-use engine::batch::{Batch, Output};
+use engine::batch::{Batch, Output, Rows};
 use engine::evaluator::Tally;
 use engine::{Culprit, Network, NetworkIndex, Prepared, Seen};
 use pserver::client::Restored;
@@ -215,6 +215,16 @@ impl Trainer {
         let values = values.collect::<Result<Vec<_>>>()?;
         let values: Vec<&[f32]> = values.iter().map(|values| values.as_slice()).collect();
         self.network.look(&last.prepared, &values, layer)
+    }
+
+    /// The gradient of the output of a layer for the last batch, where an evaluator watches it.
+    pub fn look_gradient(&self, layer: &str) -> Result<Output> {
+        let last = self.last.as_ref().ok_or_else(|| {
+            Error::new(contract::Kind::Conflict, "there is no batch whose gradients could be seen")
+        })?;
+        let output = self.network.output(&last.seen, layer)?;
+        let rows = Rows::Dense(self.network.output_gradient(&last.seen, layer)?);
+        Ok(Output { rows, ids: None, ..output })
     }
 
     /// A pass over the data begins: its figures are counted anew.

@@ -33,6 +33,7 @@ class ParamAttr:
     momentum, l1_rate, l2_rate, gradient_clipping_threshold: instead of the optimizer's.
     is_static:                 it stays as it is.
     sparse_update:             only the rows of the batch are exchanged and updated.
+    initializer:               a function of the parameter's name that returns its first values.
     """
 
     name: str | None = None
@@ -64,10 +65,10 @@ class ParamAttr:
         self._check_first_values()
         if self.update_hooks is not None:
             raise mistake.unsupported("update_hooks are not there yet; leave them out")
-        if self.initializer is not None:
-            raise mistake.unsupported(
-                "initializer is not there yet; use initial_mean and initial_std or initial_min and "
-                "initial_max, or set values with parameters.set(name, array)"
+        if self.initializer is not None and not callable(self.initializer):
+            raise mistake.wrong_type(
+                "initializer must be a function that takes the parameter's name and returns its "
+                f"first values as an array but is {mistake.kind_of(self.initializer)}"
             )
 
     def initial(self, default: dict[str, Any]) -> dict[str, Any]:
@@ -91,6 +92,8 @@ class ParamAttr:
 
     def _check_first_values(self) -> None:
         given = {field for field in (*_NORMAL, *_RANGE) if getattr(self, field) is not None}
+        if given and self.initializer is not None:
+            raise mistake.invalid(f"give either initializer or {', '.join(sorted(given))}")
         if given & set(_NORMAL) and given & set(_RANGE):
             raise mistake.invalid(
                 "give initial_mean and initial_std, or initial_min and initial_max, not both"

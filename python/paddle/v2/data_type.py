@@ -146,6 +146,10 @@ dense_array_sequence = dense_vector_sequence
 dense_array_sub_sequence = dense_vector_sub_sequence
 integer_sequence = integer_value_sequence
 
+sparse_vector = sparse_float_vector
+sparse_vector_sequence = sparse_float_vector_sequence
+sparse_vector_sub_sequence = sparse_float_vector_sub_sequence
+
 # The names of V1.
 dense_slot = dense_vector
 sparse_non_value_slot = sparse_binary_vector
@@ -176,6 +180,9 @@ __all__ = [
     "sparse_float_vector_sub_sequence",
     "sparse_non_value_slot",
     "sparse_value_slot",
+    "sparse_vector",
+    "sparse_vector_sequence",
+    "sparse_vector_sub_sequence",
 ]
 
 

@@ -14,7 +14,7 @@ import operator
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from paddle import errors
@@ -59,15 +59,18 @@ def warn(message: str, **context: object) -> None:
 
 
 def missing_name(
-    module: str, name: str, there: Iterable[str], not_yet: Iterable[str] = ()
+    module: str, name: str, there: Iterable[str], not_yet: Mapping[str, str] | None = None
 ) -> Exception:
-    """The exception for a name that `module` does not have."""
+    """The exception for a name that `module` does not have.
+
+    `not_yet` has names of the original that are missing, each with what is nearest to it.
+    """
     there = sorted(there)
     if name.startswith("__"):
         return AttributeError(f"module {module!r} has no attribute {name!r}")
-    if name in set(not_yet):
-        has = f"there is {', '.join(there)}" if there else "there is nothing in this module so far"
-        message = f"{module}.{name} is not there yet; {has}; see {PAGE}"
+    if not_yet and name in not_yet:
+        nearest = not_yet[name] or f"see {PAGE}"
+        message = f"{module}.{name} is not there yet; {nearest}"
         return _at_line(errors.MissingNameError, message, {})
     hint = suggestion(name, there) or f"; see {PAGE}"
     return _at_line(errors.MissingNameError, f"{module} has no {name!r}{hint}", {})

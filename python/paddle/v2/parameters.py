@@ -31,7 +31,28 @@ def create(layers: Any) -> "Parameters":
         {key: value for key, value in each.items() if key != "attr"}
         for each in topology.descriptions()
     ]
-    return Parameters(_native.Parameters(json.dumps(described), config.current().seed))
+    parameters = Parameters(_native.Parameters(json.dumps(described), config.current().seed))
+    for each in topology.descriptions():
+        if each["attr"].initializer is not None:
+            _initialize(parameters, each["name"], each["attr"].initializer)
+    return parameters
+
+
+def _initialize(parameters: "Parameters", name: str, initializer: Any) -> None:
+    """Sets the first values that a user's function gives."""
+    rows, columns = parameters.get_shape(name)
+    if rows == 0:
+        raise mistake.invalid(
+            "a table whose keys have no bound has no first values to set; leave initializer out",
+            parameter=name,
+        )
+    values = numpy.asarray(initializer(name), dtype=numpy.float32)
+    if values.size != rows * columns:
+        raise mistake.invalid(
+            f"the initializer of parameter {name!r} gives {values.size} values in the shape "
+            f"{values.shape} but the parameter is {rows} x {columns}"
+        )
+    parameters.set(name, values.reshape(rows, columns))
 
 
 class Parameters:

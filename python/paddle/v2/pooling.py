@@ -44,9 +44,20 @@ class SquareRootN(BasePooling):
     name = "sqrt_n"
 
 
-__all__ = ["Avg", "BasePooling", "Max", "SquareRootN", "Sum"]
+class CudnnMax(Max):
+    """As Max: the original's name for what a GPU's library computes."""
 
-_NOT_YET = ("CudnnAvg", "CudnnAvgInclPad", "CudnnMax", "MaxWithMask")
+
+class CudnnAvg(Avg):
+    """As Avg: the original's name for what a GPU's library computes."""
+
+
+__all__ = ["Avg", "BasePooling", "CudnnAvg", "CudnnMax", "Max", "SquareRootN", "Sum"]
+
+_NOT_YET = {
+    "CudnnAvgInclPad": "the nearest is Avg, which does not count the padding",
+    "MaxWithMask": "the nearest is Max, without the places of the largest",
+}
 
 
 def name_of(pooling_type: object, argument: str = "pooling_type") -> str:

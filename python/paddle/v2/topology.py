@@ -74,7 +74,11 @@ class Topology:
     def serialize_for_inference(self, file: BinaryIO) -> None:
         """Writes the network, without values, to a file that `load` reads."""
         types = {name: dataclasses.astuple(type) for name, type in self.data_type()}
-        said = {name: dataclasses.asdict(use.attr) for name, use in self.parameters.items()}
+        # First values do not matter to a network that is to be run with values.
+        said = {
+            name: {**dataclasses.asdict(use.attr), "initializer": None}
+            for name, use in self.parameters.items()
+        }
         content = {
             "format": FORMAT,
             "version": VERSION,

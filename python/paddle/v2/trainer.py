@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 from paddle import _native
 from paddle.v2 import config, event, mistake
+from paddle.v2 import printer as printing
 from paddle.v2.feeding import Feeder, build_network
 from paddle.v2.log import LOGGER
 from paddle.v2.optimizer import Optimizer, merge_settings
@@ -163,6 +164,7 @@ class SGD:
             with mistake.reported_here():
                 batch = feeder(data)
             total, figures = trainer.forward_backward(batch)
+            self._print(trainer, show)
             show.tell(event.EndForwardBackward(pass_id, batch_id, machine))
             trainer.update()
             cost, metrics = total / batch.samples, dict(figures)
@@ -177,6 +179,19 @@ class SGD:
         trainer.finish_pass()
         show.progress.finish_pass()
         show.tell(event.EndPass(pass_id, dict(trainer.pass_metrics()), machine))
+
+    def _print(self, trainer: _native.Trainer, show: "_Show") -> None:
+        """Lets printers write what they watch."""
+        for evaluator in self._topology.evaluators.values():
+            if (printer := evaluator.printer) is not None:
+                look = trainer.look_gradient if printer.wants_gradient else trainer.look
+                watched = []
+                for layer in evaluator.inputs:
+                    values, ids, offsets = look(layer.name)
+                    found = values if ids is None else ids
+                    watched.append(printing.Watched(layer.name, found, offsets))
+                show.progress.clear()
+                printer.write(watched)
 
     def _connect(self) -> _native.Trainer:
         if self._trainer is None:

@@ -327,7 +327,7 @@ def chunks_of_more_types_than_there_are_tags():
 
 @case
 def layer_that_is_not_there_yet():
-    paddle.layer.roi_pool(input=sequence("x", 4))  # wrong
+    paddle.layer.selective_fc(input=sequence("x", 4), size=3)  # wrong
 
 
 @case
@@ -347,7 +347,7 @@ def misspelt_activation():
 
 @case
 def network_that_is_not_there_yet():
-    paddle.networks.img_separable_conv(input=dense("x", 4))  # wrong
+    paddle.networks.outputs(dense("x", 4))  # wrong
 
 
 @case

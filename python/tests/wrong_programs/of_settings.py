@@ -58,8 +58,21 @@ def misspelt_attribute():
 
 
 @case
-def initializer_function():
-    paddle.attr.Param(initializer=lambda name: None)  # wrong
+def initializer_that_is_no_function():
+    paddle.attr.Param(initializer=[1, 2, 3])  # wrong
+
+
+@case
+def initializer_beside_other_first_values():
+    paddle.attr.Param(initializer=lambda name: 0, initial_std=1)  # wrong
+
+
+@case
+def initializer_of_another_size():
+    first = paddle.attr.Param(initializer=lambda name: [1, 2, 3])
+    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(2))
+    hidden = paddle.layer.fc(input=x, size=2, param_attr=first)
+    paddle.parameters.create(hidden)  # wrong
 
 
 @case

@@ -160,6 +160,14 @@ impl Argument {
         })
     }
 
+    /// Where each sample begins in the sequences.
+    ///
+    /// # Errors
+    /// If sequences are not nested.
+    pub(crate) fn sample_nests(&self) -> Result<&Offsets> {
+        self.nests.as_deref().ok_or_else(|| Error::invalid("needs sequences of sequences"))
+    }
+
     /// How many samples there are.
     pub(crate) fn samples(&self) -> usize {
         match (&self.nests, &self.sequences) {

@@ -4,9 +4,12 @@
 mod auc;
 mod chunk;
 mod classification_error;
+mod column_sum;
 mod ctc_error;
+mod detection_map;
 mod precision_recall;
 mod sum;
+pub(crate) mod watch;
 
 use crate::argument::{Argument, Value, numbers};
 use crate::shape::{self, Shape};
@@ -21,9 +24,12 @@ const TABLE: &[(&str, Build)] = &[
     ("auc", auc::build),
     ("chunk", chunk::build),
     ("classification_error", classification_error::build),
+    ("column_sum", column_sum::build),
     ("ctc_error", ctc_error::build),
+    ("detection_map", detection_map::build),
     ("precision_recall", precision_recall::build),
     ("sum", sum::build),
+    (watch::KIND, watch::build),
 ];
 
 /// What a kind of evaluator is.

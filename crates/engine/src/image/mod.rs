@@ -4,6 +4,7 @@
 pub(crate) mod convolution;
 pub(crate) mod normalization;
 pub(crate) mod pooling;
+pub(crate) mod volume;
 
 #[cfg(test)]
 mod agreement;
@@ -25,6 +26,12 @@ impl Image {
     /// channels must be said.
     pub(crate) fn of(shape: &Shape, channels: Option<usize>) -> Result<Image> {
         let size = shape.size;
+        if let Some(depth) = shape.depth.filter(|depth| *depth > 1) {
+            return Err(Error::invalid(format!(
+                "the input has pictures of {depth} planes; use the layers for three dimensions, \
+                 img_conv3d and img_pool3d"
+            )));
+        }
         if let Some((height, width)) = shape.frame {
             let found = size / (height * width);
             return match channels {
@@ -49,6 +56,31 @@ impl Image {
             )));
         }
         Ok(Image { channels, height: side, width: side })
+    }
+
+    /// The picture that a layer gives, whose height and width must be known.
+    pub(crate) fn known(shape: &Shape) -> Result<Image> {
+        if shape.frame.is_some() {
+            return Image::of(shape, None);
+        }
+        Err(Error::invalid(format!(
+            "the input of size {} is not known to be a picture; give its data layer height and \
+             width, or take the output of a layer over pictures",
+            shape.size
+        )))
+    }
+
+    /// Where a pixel of a channel is in the row.
+    pub(crate) fn at(&self, channel: usize, y: usize, x: usize) -> usize {
+        (channel * self.height + y) * self.width + x
+    }
+
+    /// Channel, line and column of each number of the row.
+    pub(crate) fn places(self) -> impl Iterator<Item = [usize; 3]> {
+        (0..self.size()).map(move |place| {
+            let (channel, pixel) = (place / self.pixels(), place % self.pixels());
+            [channel, pixel / self.width, pixel % self.width]
+        })
     }
 
     /// Numbers in a channel.
@@ -142,7 +174,7 @@ impl Moves {
 
 /// The most pixels of a window, of its steps and of the padding: products of them are far from
 /// overflowing.
-const SIDE_MAX: usize = 1 << 16;
+pub(crate) const SIDE_MAX: usize = 1 << 16;
 
 impl Axis {
     /// The pixels that the window sees at a place.

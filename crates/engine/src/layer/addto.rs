@@ -26,9 +26,7 @@ impl Layer for Addto {
             expect_dense(&format!("input {place}"), input)?;
             expect_same_size(["input 0", &format!("input {place}")], [&inputs[0], input])?;
         }
-        let mut shape = inputs[0].with_size(inputs[0].size);
-        shape.frame = inputs[0].frame;
-        Ok(Plan::of(shape))
+        Ok(Plan::of(inputs[0].with_size(inputs[0].size).with_sides_of(&inputs[0])))
     }
 
     fn forward(&self, _run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument> {

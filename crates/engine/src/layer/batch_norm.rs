@@ -38,7 +38,9 @@ pub(super) fn build(layer: &topology::Layer) -> Result<Box<dyn Layer>> {
 
 impl BatchNorm {
     fn normalization(&self, input: &Shape) -> Result<Normalization> {
-        let known = input.frame.map(|(height, width)| input.size / (height * width));
+        let known = input
+            .frame
+            .map(|(height, width)| input.size / (input.depth.unwrap_or(1) * height * width));
         let channels = known.or(self.channels).unwrap_or(input.size);
         let is_right = self.channels.is_none_or(|said| said == channels);
         if !is_right || channels == 0 || !input.size.is_multiple_of(channels) {
@@ -76,8 +78,8 @@ impl Layer for BatchNorm {
                 .with("moving_average_fraction", self.moving_average_fraction));
         }
         let dims = [1, self.normalization(&inputs[0])?.channels];
-        let shape = inputs[0].with_size(inputs[0].size);
-        let mut plan = Plan::of(Shape { frame: inputs[0].frame, ..shape });
+        let shape = inputs[0].with_size(inputs[0].size).with_sides_of(&inputs[0]);
+        let mut plan = Plan::of(shape);
         let scale = Initial::Constant { value: 1.0 };
         plan.parameters.push(Slot { initial: scale, ..Slot::weight(0, dims) });
         for place in [MEAN, VARIANCE] {

@@ -27,8 +27,9 @@ impl Layer for Concat {
         }
         let shape = inputs[0].with_size(inputs.iter().map(|input| input.size).sum());
         // Pictures of one height and width become one of all their channels.
-        let is_same = inputs.iter().all(|input| input.frame == inputs[0].frame);
-        Ok(Plan::of(Shape { frame: inputs[0].frame.filter(|_| is_same), ..shape }))
+        let sides = |input: &Shape| (input.frame, input.depth);
+        let is_same = inputs.iter().all(|input| sides(input) == sides(&inputs[0]));
+        Ok(Plan::of(if is_same { shape.with_sides_of(&inputs[0]) } else { shape }))
     }
 
     fn forward(&self, _run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument> {

@@ -63,7 +63,7 @@ impl Layer for CosSim {
 }
 
 /// The length of each row. That of zeros counts as 1: its cosine is 0, and its gradient a number.
-fn length_of(x: Tensor<2>) -> Tensor<2> {
+pub(super) fn length_of(x: Tensor<2>) -> Tensor<2> {
     let squares = (x.clone() * x).sum_dim(1);
     let is_zero = squares.clone().equal_elem(0.0);
     squares.mask_fill(is_zero, 1.0).sqrt()

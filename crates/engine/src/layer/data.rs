@@ -15,6 +15,8 @@ struct Data {
     /// Absent: any 64-bit key.
     size: Option<usize>,
     frame: Option<(usize, usize)>,
+    #[serde(default)]
+    depth: Option<usize>,
 }
 
 pub(super) fn build(layer: &topology::Layer) -> Result<Box<dyn Layer>> {
@@ -30,15 +32,18 @@ impl Layer for Data {
         }
         let size = self.size.unwrap_or(0);
         if let Some((height, width)) = self.frame {
-            let pixels = height.checked_mul(width).filter(|pixels| *pixels > 0);
-            if pixels.is_none_or(|pixels| !size.is_multiple_of(pixels)) {
+            let pixels = height.checked_mul(width);
+            let pixels = pixels.and_then(|pixels| pixels.checked_mul(self.depth.unwrap_or(1)));
+            if pixels.is_none_or(|pixels| pixels == 0 || !size.is_multiple_of(pixels)) {
+                let depth =
+                    self.depth.map_or(String::new(), |depth| format!("depth {depth} times "));
                 return Err(Error::invalid(format!(
-                    "height {height} times width {width} does not divide the size {size}"
+                    "{depth}height {height} times width {width} does not divide the size {size}"
                 )));
             }
         }
-        let Data { value, level, frame, .. } = *self;
-        Ok(Plan::of(Shape { size, value, level, is_data: true, frame }))
+        let Data { value, level, frame, depth, .. } = *self;
+        Ok(Plan::of(Shape { size, value, level, is_data: true, frame, depth }))
     }
 
     fn forward(&self, _run: &Run<'_>, _inputs: &[&Argument]) -> Result<Argument> {

@@ -6,13 +6,22 @@
 
 mod addto;
 mod batch_norm;
+mod bilinear_interp;
+mod block_expand;
+mod boxes;
 mod cell_step;
+mod clip;
 mod concat;
+mod conv_shift;
 mod cos_sim;
 mod cost;
 mod crf_decoding;
+mod crop;
+mod cross_channel_norm;
 mod data;
+mod detection_output;
 mod dot_prod;
+mod eos;
 mod expand;
 mod factorization_machine;
 mod fc;
@@ -20,14 +29,34 @@ mod finish;
 mod group;
 mod img_cmrnorm;
 mod img_conv;
+mod img_conv3d;
 mod img_pool;
+mod img_pool3d;
 mod interpolation;
+mod kmax_seq_score;
+mod l2_distance;
+mod linear_comb;
 mod max_id;
 mod maxout;
 mod mixed;
+mod multiplex;
+mod out_prod;
+mod pad;
+mod places;
 mod pooling;
+mod power;
+mod prelu;
+mod priorbox;
 mod recurrent;
 mod repeat;
+mod resize;
+mod roi_pool;
+mod rotate;
+mod row_conv;
+mod row_l2_norm;
+mod rowwise;
+mod sampling_id;
+mod scale_shift;
 mod scaling;
 mod sequence_concat;
 mod sequence_end;
@@ -35,6 +64,10 @@ mod sequence_reshape;
 mod sequence_slice;
 mod slope_intercept;
 mod spp;
+mod sub_nested_seq;
+mod sum_to_one_norm;
+mod switch_order;
+mod tensor;
 mod trans;
 
 pub(crate) use finish::Node;
@@ -62,15 +95,24 @@ const TABLE: &[(&str, Build)] = &[
     ("addto", addto::build),
     ("batch_norm", batch_norm::build),
     ("beam_search", group::build_beam_search),
+    ("bilinear_interp", bilinear_interp::build),
+    ("block_expand", block_expand::build),
+    ("clip", clip::build),
     ("concat", concat::build),
+    ("conv_shift", conv_shift::build),
     ("cos_sim", cos_sim::build),
     ("crf", cost::crf::build),
     ("crf_decoding", crf_decoding::build),
+    ("crop", crop::build),
+    ("cross_channel_norm", cross_channel_norm::build),
     ("cross_entropy", cost::cross_entropy::build),
+    ("cross_entropy_over_beam", cost::cross_entropy_over_beam::build),
     ("cross_entropy_with_selfnorm", cost::cross_entropy_with_selfnorm::build),
     ("ctc", cost::ctc::build),
     ("data", data::build),
+    ("detection_output", detection_output::build),
     ("dot_prod", dot_prod::build),
+    ("eos", eos::build),
     ("expand", expand::build),
     ("factorization_machine", factorization_machine::build),
     ("fc", fc::build),
@@ -81,20 +123,40 @@ const TABLE: &[(&str, Build)] = &[
     ("huber_regression", cost::huber_regression::build),
     ("img_cmrnorm", img_cmrnorm::build),
     ("img_conv", img_conv::build),
+    ("img_conv3d", img_conv3d::build),
     ("img_pool", img_pool::build),
+    ("img_pool3d", img_pool3d::build),
     ("interpolation", interpolation::build),
+    ("kmax_seq_score", kmax_seq_score::build),
+    ("l2_distance", l2_distance::build),
+    ("lambda", cost::lambda::build),
+    ("linear_comb", linear_comb::build),
     ("lstm_step", cell_step::build_lstm),
     ("lstmemory", recurrent::build_lstm),
     ("max_id", max_id::build),
     ("maxout", maxout::build),
     ("mixed", mixed::build),
     ("multi_binary_label_cross_entropy", cost::multi_binary_label_cross_entropy::build),
+    ("multibox_loss", cost::multibox_loss::build),
+    ("multiplex", multiplex::build),
     ("nce", cost::nce::build),
+    ("out_prod", out_prod::build),
+    ("pad", pad::build),
     ("pooling", pooling::build),
+    ("power", power::build),
+    ("prelu", prelu::build),
+    ("priorbox", priorbox::build),
     ("rank", cost::rank::build),
     ("recurrent", recurrent::build_simple),
     ("recurrent_group", group::build),
     ("repeat", repeat::build),
+    ("resize", resize::build),
+    ("roi_pool", roi_pool::build),
+    ("rotate", rotate::build),
+    ("row_conv", row_conv::build),
+    ("row_l2_norm", row_l2_norm::build),
+    ("sampling_id", sampling_id::build),
+    ("scale_shift", scale_shift::build),
     ("scaling", scaling::build),
     ("sequence_concat", sequence_concat::build),
     ("sequence_end", sequence_end::build),
@@ -104,7 +166,11 @@ const TABLE: &[(&str, Build)] = &[
     ("smooth_l1", cost::smooth_l1::build),
     ("spp", spp::build),
     ("square_error", cost::square_error::build),
+    ("sub_nested_seq", sub_nested_seq::build),
     ("sum", cost::sum::build),
+    ("sum_to_one_norm", sum_to_one_norm::build),
+    ("switch_order", switch_order::build),
+    ("tensor", tensor::build),
     ("trans", trans::build),
 ];
 
@@ -330,6 +396,14 @@ pub(crate) fn attributes<T: DeserializeOwned>(layer: &topology::Layer) -> Result
     })
 }
 
+/// Checks that a layer whose kind declares no attributes has none.
+pub(crate) fn no_attributes(layer: &topology::Layer) -> Result<()> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Nothing {}
+    attributes::<Nothing>(layer).map(|_| ())
+}
+
 /// Checks the number of inputs.
 pub(crate) fn expect_inputs(
     inputs: &[Shape],
@@ -371,6 +445,16 @@ pub(crate) fn expect_one_sequence(input: &Shape) -> Result<()> {
             Err(Error::invalid(format!("needs one sequence a sample but its input is {input}")))
         }
         Level::Single | Level::Sequence => expect_sequence(input),
+    }
+}
+
+/// Checks that a sample of an input is one row.
+pub(crate) fn expect_one_row(input: &Shape) -> Result<()> {
+    match input.level {
+        Level::Single => Ok(()),
+        Level::Sequence | Level::Nested => {
+            Err(Error::invalid(format!("needs one row a sample but its input is {input}")))
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::net::Net;
 use crate::random::Random;
+use crate::trial::{Trial, assert_near, numbers};
 use engine::batch::{Batch, Input, Rows};
 use engine::evaluator::Tally;
 use engine::shape::{Level, Value};
@@ -78,7 +79,17 @@ fn every_evaluator_has_a_test_here() {
     let kinds: Vec<&str> = engine::evaluator::kinds().collect();
     assert_eq!(
         kinds,
-        ["auc", "chunk", "classification_error", "ctc_error", "precision_recall", "sum"]
+        [
+            "auc",
+            "chunk",
+            "classification_error",
+            "column_sum",
+            "ctc_error",
+            "detection_map",
+            "precision_recall",
+            "sum",
+            "watch"
+        ]
     );
 }
 
@@ -207,6 +218,50 @@ fn precision_and_recall_without_a_positive_label_are_means() {
         ("precision_recall.micro-average-F1-score", micro),
     ];
     assert_figures(&scored.tally("precision_recall", &json!({})), &expected);
+}
+
+#[test]
+fn the_gradient_of_an_output_that_is_watched_is_kept() {
+    let mut net = Net::new();
+    let input = net.activated("a", Level::Single, 2, "softmax");
+    let label = net.data("label", Value::Integer, Level::Single, 2);
+    net.topology.outputs =
+        vec![net.add(json!({"name": "cost", "kind": "cross_entropy", "inputs": [input, label]}))];
+    let plain = Trial::new(&net, &[1, 1, 1], 3);
+    net.evaluate("watch", &["a"], &json!({"gradient": true}));
+    let trial = Trial::new(&net, &[1, 1, 1], 3);
+    let (plain, trained) = (plain.train(), trial.train());
+    // Watching changes nothing of what is learnt.
+    let expected: Vec<f64> =
+        plain.gradients[0].iter().flatten().map(|number| f64::from(*number)).collect();
+    assert_near("gradient", trained.gradients[0].as_ref().unwrap(), &expected, 1e-5);
+    // Of the cost -ln p the gradient is -1/p at the label, and 0 elsewhere.
+    let found = trial.network.output_gradient(&trained.seen, "a").unwrap();
+    let shares = trial.network.output(&trained.seen, "a").unwrap();
+    let Rows::Integer(labels) = trial.look("label").rows else { panic!("no ids") };
+    let expected = numbers(&shares).iter().enumerate().map(|(place, share)| {
+        let is_label = labels[place / 2] == (place % 2) as u64;
+        if is_label { -1.0 / f64::from(*share) } else { 0.0 }
+    });
+    assert_near("of the output", &found, &expected.collect::<Vec<_>>(), 1e-5);
+    assert!(trial.network.output_gradient(&plain.seen, "a").is_err());
+}
+
+#[test]
+fn column_sum_is_the_mean_of_the_last_column() {
+    let scored = Scored::random(50, 3, 17);
+    let mut net = Net::new();
+    net.data("scores", Value::Dense, Level::Single, 3);
+    net.data("weight", Value::Dense, Level::Single, 1);
+    net.evaluate("column_sum", &["scores", "weight"], &json!({}));
+    let inputs = [scored.scores.clone(), scored.weights.clone()].map(Rows::Dense);
+    let batch = Batch { samples: 50, inputs: inputs.map(Input::single).into() };
+    let network = net.network();
+    let mut tally = network.tally().unwrap();
+    tally.add(&network.test(&network.prepare(batch).unwrap(), &[]).unwrap()).unwrap();
+    let weights: f64 = scored.rows().map(|(_, _, weight)| weight).sum();
+    let sum: f64 = scored.rows().map(|(scores, _, weight)| weight * f64::from(scores[2])).sum();
+    assert_figures(&tally.read(), &[("column_sum", sum / weights)]);
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn slope(trial: &Trial, direction: &[Vec<f32>], distance: f32) -> f64 {
 }
 
 /// Compares all gradients: number by number, and all at once along random directions.
-fn check(trial: &Trial, has_kinks: bool) {
+pub(crate) fn check(trial: &Trial, has_kinks: bool) {
     let (distance, tolerance) = if has_kinks { (1e-3, 1e-2) } else { (1e-2, 2e-3) };
     let gradients = trial.train().gradients;
     let still: Vec<Vec<f32>> = trial.values.iter().map(|values| vec![0.0; values.len()]).collect();
@@ -95,9 +95,23 @@ fn every_layer_has_the_gradient_that_differences_of_its_cost_show() {
 
 #[test]
 fn every_layer_has_a_case() {
-    // A data layer has nothing to learn below it, and what is best does not change gradually.
-    let mut covered: BTreeSet<&str> =
-        BTreeSet::from(["beam_search", "crf_decoding", "data", "max_id"]);
+    // A data layer has nothing to learn below it, what is best or drawn does not change gradually,
+    // and the gradient of `lambda` is that of another cost: `ranking` tests it. Layers that take
+    // rectangles cannot take random numbers: `detection` tests them.
+    let mut covered: BTreeSet<&str> = BTreeSet::from([
+        "beam_search",
+        "crf_decoding",
+        "data",
+        "detection_output",
+        "eos",
+        "kmax_seq_score",
+        "lambda",
+        "max_id",
+        "multibox_loss",
+        "priorbox",
+        "roi_pool",
+        "sampling_id",
+    ]);
     covered.extend(case::all().iter().map(|case| case.kind));
     assert_eq!(covered, engine::layer::kinds().collect());
 }

@@ -10,11 +10,14 @@ mod trial;
 
 mod batches;
 mod culprit;
+mod detection;
 mod dropout;
 mod evaluators;
 mod generation;
 mod gradients;
 mod measured;
+mod ranking;
+mod selection;
 mod sparse;
 mod threads;
 mod topologies;

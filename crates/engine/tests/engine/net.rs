@@ -82,6 +82,16 @@ impl Net {
         self.add(json!({"name": name, "kind": "data", "attributes": attributes}))
     }
 
+    /// Adds a three-dimensional picture of numbers that are fed.
+    pub(crate) fn volume(&mut self, name: &str, level: Level, dims: [usize; 4]) -> String {
+        let [channels, depth, height, width] = dims;
+        let attributes = json!({
+            "value": Value::Dense, "level": level, "size": channels * depth * height * width,
+            "frame": [height, width], "depth": depth,
+        });
+        self.add(json!({"name": name, "kind": "data", "attributes": attributes}))
+    }
+
     pub(crate) fn shape(&self, layer: &str) -> Shape {
         self.shapes[layer]
     }

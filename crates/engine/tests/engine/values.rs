@@ -22,8 +22,8 @@ fn check(net: &Net, trial: &Trial) {
             values.collect::<Vec<_>>().chunks(width).map(<[f64]>::to_vec).collect()
         };
         let parameters: Vec<Matrix> = layer.parameters.iter().map(matrix).collect();
-        let frame = net.shape(&layer.inputs[0]).frame;
-        let expected = reference::forward(layer, &inputs, &parameters, frame).concat();
+        let shape = net.shape(&layer.inputs[0]);
+        let expected = reference::forward(layer, &inputs, &parameters, &shape).concat();
         let output = trial.look(&layer.name);
         let found: Vec<f32> = match &output.rows {
             Rows::Integer(ids) => ids.iter().map(|id| *id as f32).collect(),

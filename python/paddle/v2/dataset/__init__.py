@@ -43,5 +43,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    not_yet = ["flowers", "mq2007", "voc2012", "wmt16"]
+    not_yet = dict.fromkeys(["flowers", "mq2007", "voc2012", "wmt16"], "")
     raise mistake.missing_name("paddle.dataset", name, __all__, not_yet)

@@ -20,6 +20,10 @@ from paddle.v2.layer.arithmetic import (
     trans,
 )
 from paddle.v2.layer.base import Layer, Parameter
+from paddle.v2.layer.beam import (
+    BeamInput,
+    cross_entropy_over_beam,
+)
 from paddle.v2.layer.cell_step import get_output, gru_step, gru_step_naive, lstm_step
 from paddle.v2.layer.cost import (
     classification_cost,
@@ -29,16 +33,29 @@ from paddle.v2.layer.cost import (
     huber_regression_cost,
     mse_cost,
     multi_binary_label_cross_entropy_cost,
-    rank_cost,
     regression_cost,
     smooth_l1_cost,
     square_error_cost,
     sum_cost,
 )
 from paddle.v2.layer.data import data
+from paddle.v2.layer.detection import (
+    cross_channel_norm,
+    detection_output,
+    multibox_loss,
+    priorbox,
+    roi_pool,
+)
 from paddle.v2.layer.generation import BaseGeneratedInput, GeneratedInput, beam_search
 from paddle.v2.layer.group import StaticInput, SubsequenceInput, recurrent_group
 from paddle.v2.layer.image import batch_norm, img_cmrnorm, img_conv, img_pool, maxout, spp
+from paddle.v2.layer.learnt import (
+    gated_unit,
+    prelu,
+    row_conv,
+    scale_shift,
+    tensor,
+)
 from paddle.v2.layer.mixed import MixedLayer, mixed
 from paddle.v2.layer.projection import (
     Projection,
@@ -51,8 +68,26 @@ from paddle.v2.layer.projection import (
     table_projection,
     trans_full_matrix_projection,
 )
+from paddle.v2.layer.ranking import (
+    lambda_cost,
+    rank_cost,
+)
 from paddle.v2.layer.recurrent import grumemory, lstmemory, recurrent
+from paddle.v2.layer.reframe import (
+    bilinear_interp,
+    block_expand,
+    crop,
+    pad,
+    rotate,
+    switch_order,
+)
 from paddle.v2.layer.sampled import hsigmoid, nce
+from paddle.v2.layer.selection import (
+    eos,
+    kmax_seq_score,
+    sampling_id,
+    sub_nested_seq,
+)
 from paddle.v2.layer.sequence import AggregateLevel, first_seq, last_seq, pooling
 from paddle.v2.layer.sequence_rows import (
     ExpandLevel,
@@ -65,6 +100,23 @@ from paddle.v2.layer.sequence_rows import (
 )
 from paddle.v2.layer.step import memory
 from paddle.v2.layer.tagging import crf, crf_decoding, ctc, warp_ctc
+from paddle.v2.layer.vectors import (
+    clip,
+    conv_shift,
+    convex_comb,
+    l2_distance,
+    linear_comb,
+    multiplex,
+    out_prod,
+    power,
+    resize,
+    row_l2_norm,
+    sum_to_one_norm,
+)
+from paddle.v2.layer.volume import (
+    img_conv3d,
+    img_pool3d,
+)
 from paddle.v2.layer.weighted import embedding, factorization_machine, fc
 
 LayerOutput = Layer
@@ -72,6 +124,7 @@ LayerOutput = Layer
 __all__ = [
     "AggregateLevel",
     "BaseGeneratedInput",
+    "BeamInput",
     "ExpandLevel",
     "GeneratedInput",
     "Layer",
@@ -84,26 +137,37 @@ __all__ = [
     "addto",
     "batch_norm",
     "beam_search",
+    "bilinear_interp",
+    "block_expand",
     "classification_cost",
+    "clip",
     "concat",
     "context_projection",
+    "conv_shift",
+    "convex_comb",
     "cos_sim",
     "crf",
     "crf_decoding",
+    "crop",
+    "cross_channel_norm",
     "cross_entropy_cost",
+    "cross_entropy_over_beam",
     "cross_entropy_with_selfnorm_cost",
     "ctc",
     "data",
+    "detection_output",
     "dot_prod",
     "dotmul_operator",
     "dotmul_projection",
     "dropout",
     "embedding",
+    "eos",
     "expand",
     "factorization_machine",
     "fc",
     "first_seq",
     "full_matrix_projection",
+    "gated_unit",
     "get_output",
     "gru_step",
     "gru_step_naive",
@@ -114,9 +178,15 @@ __all__ = [
     "identity_projection",
     "img_cmrnorm",
     "img_conv",
+    "img_conv3d",
     "img_pool",
+    "img_pool3d",
     "interpolation",
+    "kmax_seq_score",
+    "l2_distance",
+    "lambda_cost",
     "last_seq",
+    "linear_comb",
     "lstm_step",
     "lstmemory",
     "max_id",
@@ -125,13 +195,27 @@ __all__ = [
     "mixed",
     "mse_cost",
     "multi_binary_label_cross_entropy_cost",
+    "multibox_loss",
+    "multiplex",
     "nce",
+    "out_prod",
+    "pad",
     "pooling",
+    "power",
+    "prelu",
+    "priorbox",
     "rank_cost",
     "recurrent",
     "recurrent_group",
     "regression_cost",
     "repeat",
+    "resize",
+    "roi_pool",
+    "rotate",
+    "row_conv",
+    "row_l2_norm",
+    "sampling_id",
+    "scale_shift",
     "scaling",
     "scaling_projection",
     "seq_concat",
@@ -141,23 +225,28 @@ __all__ = [
     "smooth_l1_cost",
     "spp",
     "square_error_cost",
+    "sub_nested_seq",
     "sub_seq",
     "sum_cost",
+    "sum_to_one_norm",
+    "switch_order",
     "table_projection",
+    "tensor",
     "trans",
     "trans_full_matrix_projection",
     "warp_ctc",
 ]
 
-# What the original has beside these.
-NOT_YET = """
-    bilinear_interp block_expand clip conv_operator conv_projection conv_shift convex_comb crop
-    cross_channel_norm cross_entropy_over_beam detection_output eos gated_unit img_conv3d
-    img_pool3d kmax_seq_score l2_distance lambda_cost linear_comb multibox_loss multiplex
-    out_prod pad power prelu print printer priorbox resize roi_pool rotate row_conv row_l2_norm
-    sampling_id scale_shift scale_sub_region selective_fc slice_projection sub_nested_seq
-    sum_to_one_norm switch_order tensor
-""".split()
+# What the original has beside these, and what comes nearest to it.
+NOT_YET = {
+    "conv_operator": "filters that are computed have no layer; the nearest is img_conv",
+    "conv_projection": "use img_conv, and addto or concat for what a mixed layer would add",
+    "print": "use paddle.infer on the layer, or event.gm.getLayerOutputs",
+    "printer": "use paddle.infer on the layer, or event.gm.getLayerOutputs",
+    "scale_sub_region": "the nearest is scaling, of whole rows",
+    "selective_fc": "use fc",
+    "slice_projection": "use concat of identity_projection(input, offset, size)",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -144,6 +144,24 @@ class Layer:
         return int(self.shape["size"])
 
     @property
+    def num_filters(self) -> int | None:
+        """Channels of its pictures; None where it is not known to give pictures."""
+        frame = self.shape.get("frame")
+        if frame is None:
+            return None
+        height, width = frame
+        return self.size // (int(self.shape.get("depth", 1)) * int(height) * int(width))
+
+    def widen(self, size: int) -> None:
+        """Makes ids up to `size` possible in a data layer."""
+        if self.type is None:
+            raise TypeError("only a data layer can be widened")
+        self.type = dataclasses.replace(self.type, dim=size)
+        self.shape = {**self.shape, "size": size}
+        attributes = {**self._description["attributes"], "size": size}
+        self._description = {**self._description, "attributes": attributes}
+
+    @property
     def kind(self) -> str:
         """What the engine calls it."""
         return str(self._description["kind"])
@@ -247,6 +265,17 @@ def make(
 ) -> Layer:
     """A layer of its description; `weights` come in the order of the inputs."""
     return Layer(description, parents, by_slot(weights, finish))
+
+
+def plain(
+    kind: str,
+    name: str,
+    parents: Sequence[Layer],
+    attributes: Mapping[str, Any] | None = None,
+    layer_attr: object = None,
+) -> Layer:
+    """A layer without parameters and activation."""
+    return make(describe(name, kind, Finish(layer_attr=layer_attr), attributes), parents)
 
 
 def by_slot(weights: Sequence[attr.ParamAttr], finish: Finish | None) -> dict[str, attr.ParamAttr]:

@@ -113,26 +113,13 @@ def multi_binary_label_cross_entropy_cost(
     coeff: float = 1.0,
     layer_attr: object = None,
 ) -> Layer:
-    """Cross entropy of each column, a probability, with its 0 or 1 in the label."""
+    """Cross entropy of each column, a probability, with its 0 or 1 in the label.
+
+    label: dense, the ids that are 1 (`sparse_binary_vector`), or the one id that is 1.
+    """
     parents = [one("input", input), one("label", label)]
     name = naming.choose(name, "multi_binary_label_cross_entropy")
     return _cost(name, "multi_binary_label_cross_entropy", parents, {"coeff": coeff}, layer_attr)
-
-
-@mistake.checked_arguments
-def rank_cost(
-    left: Layer,
-    right: Layer,
-    label: Layer,
-    weight: Layer | None = None,
-    name: str | None = None,
-    coeff: float = 1.0,
-    layer_attr: object = None,
-) -> Layer:
-    """RankNet: the label is 1 where `left` should score above `right`, 0 where below."""
-    pair = [one("left", left), one("right", right)]
-    parents = [*pair, one("label", label), *optional("weight", weight)]
-    return _cost(naming.choose(name, "rank_cost"), "rank", parents, {"coeff": coeff}, layer_attr)
 
 
 @mistake.checked_arguments

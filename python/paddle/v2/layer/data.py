@@ -17,6 +17,7 @@ def data(
     """Values that are fed: `paddle.layer.data(name="x", type=paddle.data_type.dense_vector(13))`.
 
     height, width: of a picture, whose channels follow one another in the row.
+    depth:         of a three-dimensional one, how many planes follow one another in a channel.
     """
     if not isinstance(type, InputType):
         raise mistake.wrong_type(
@@ -25,14 +26,22 @@ def data(
         )
     if name is None:
         raise mistake.wrong_type("a data layer needs a name; feeding refers to it")
-    if depth not in (None, 1):
-        raise mistake.unsupported("depth (three-dimensional pictures) is not there yet")
     if (height is None) != (width is None):
         raise mistake.invalid("height and width go together; give both", height=height, width=width)
-    frame = None
+    frame, planes = None, None
     if height is not None and width is not None:
         frame = [mistake.whole("height", height), mistake.whole("width", width)]
-    attributes = {"value": type.value, "level": type.level, "size": type.dim, "frame": frame}
+    if depth not in (None, 1):
+        planes = mistake.whole("depth", depth)
+        if frame is None:
+            raise mistake.invalid("depth goes with height and width; give all three", depth=depth)
+    attributes = {
+        "value": type.value,
+        "level": type.level,
+        "size": type.dim,
+        "frame": frame,
+        "depth": planes,
+    }
     finish = Finish(layer_attr=layer_attr)
     description = describe(naming.choose(name, "data_layer"), "data", finish, attributes)
     layer = make(description, [])

@@ -48,7 +48,7 @@ def img_conv(
         "padding": _sides("padding", padding, padding_y, least=0),
         "dilation": _sides("dilation", dilation, dilation_y),
         "groups": mistake.whole("groups", groups),
-        "channels": _channels(num_channels),
+        "channels": channels_of(num_channels),
         "is_bias_shared": mistake.truth("shared_biases", shared_biases),
         "is_transposed": mistake.truth("trans", trans),
     }
@@ -78,11 +78,11 @@ def img_pool(
     """
     finish = Finish(layer_attr=layer_attr)
     attributes = {
-        "pooling": _pooling(pool_type),
+        "pooling": pooling_of(pool_type),
         "pool_size": _sides("pool_size", pool_size, pool_size_y),
         "stride": _sides("stride", stride, stride_y),
         "padding": _sides("padding", padding, padding_y, least=0),
-        "channels": _channels(num_channels),
+        "channels": channels_of(num_channels),
         "is_rounded_up": mistake.truth("ceil_mode", ceil_mode),
     }
     description = describe(naming.choose(name, "pool"), "img_pool", finish, attributes)
@@ -104,9 +104,9 @@ def spp(
     """
     finish = Finish(layer_attr=layer_attr)
     attributes = {
-        "pooling": _pooling(pool_type),
+        "pooling": pooling_of(pool_type),
         "levels": mistake.whole("pyramid_height", pyramid_height),
-        "channels": _channels(num_channels),
+        "channels": channels_of(num_channels),
     }
     return make(
         describe(naming.choose(name, "spp"), "spp", finish, attributes), [one("input", input)]
@@ -125,7 +125,7 @@ def maxout(
     finish = Finish(layer_attr=layer_attr)
     attributes = {
         "groups": mistake.whole("groups", groups),
-        "channels": _channels(num_channels),
+        "channels": channels_of(num_channels),
     }
     description = describe(naming.choose(name, "maxout_layer"), "maxout", finish, attributes)
     return make(description, [one("input", input)])
@@ -147,7 +147,7 @@ def img_cmrnorm(
         "size": mistake.whole("size", size),
         "scale": mistake.real("scale", scale),
         "power": mistake.real("power", power),
-        "channels": _channels(num_channels),
+        "channels": channels_of(num_channels),
     }
     description = describe(naming.choose(name, "crmnorm"), "img_cmrnorm", finish, attributes)
     return make(description, [one("input", input)])
@@ -174,15 +174,15 @@ def batch_norm(
     Training measures moving averages of mean and variance (`.w1`, `.w2`), which a test takes unless
     `use_global_stats` is False. They belong to this trainer and are saved with the model.
     mean_var_names:  their names, to share them.
+    img3D:           accepted; whether pictures have planes is known from the input.
     batch_norm_type: accepted and ignored.
     """
-    if img3D:
-        raise mistake.unsupported("img3D (three-dimensional pictures) is not there yet")
+    mistake.truth("img3D", img3D)
     finish = Finish(act, bias_attr, layer_attr, default_act=activation.Relu, has_bias=True)
     is_global = True if use_global_stats is None else use_global_stats
     fraction = mistake.real("moving_average_fraction", moving_average_fraction)
     attributes = {
-        "channels": _channels(num_channels),
+        "channels": channels_of(num_channels),
         "epsilon": mistake.real("epsilon", epsilon),
         "moving_average_fraction": fraction,
         "use_global_stats": mistake.truth("use_global_stats", is_global),
@@ -206,11 +206,13 @@ def _sides(name: str, value: object, down: object, least: int = 1) -> list[int]:
     return [down, across]
 
 
-def _channels(num_channels: object) -> int | None:
+def channels_of(num_channels: object) -> int | None:
+    """What a user gave as `num_channels`."""
     return None if num_channels is None else mistake.whole("num_channels", num_channels)
 
 
-def _pooling(pool_type: object) -> str:
+def pooling_of(pool_type: object) -> str:
+    """What a user gave as `pool_type`, as the engine names it."""
     name = pooling_types.name_of(pool_type, "pool_type")
     if name not in (pooling_types.Max.name, pooling_types.Avg.name):
         raise mistake.unsupported(

@@ -11,6 +11,7 @@ from paddle.v2.networks.attention import (
 from paddle.v2.networks.image import (
     img_conv_bn_pool,
     img_conv_group,
+    img_separable_conv,
     simple_img_conv_pool,
     small_vgg,
     vgg_16_network,
@@ -34,6 +35,7 @@ __all__ = [
     "gru_unit",
     "img_conv_bn_pool",
     "img_conv_group",
+    "img_separable_conv",
     "lstmemory_group",
     "lstmemory_unit",
     "multi_head_attention",
@@ -48,7 +50,10 @@ __all__ = [
     "vgg_16_network",
 ]
 
-NOT_YET = ["img_separable_conv", "inputs", "outputs"]
+NOT_YET = {
+    "inputs": "data layers are fed in the order of the program, or as feeding says",
+    "outputs": "give the layers to paddle.infer or to the trainer",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -224,3 +224,57 @@ def _for_each(name: str, value: Any, count: int) -> list[Any]:
             "all, or one for each"
         )
     return list(value)
+
+
+@mistake.checked_arguments
+def img_separable_conv(
+    input: Layer,
+    num_channels: int,
+    num_out_channels: int,
+    filter_size: int,
+    stride: int = 1,
+    padding: int = 0,
+    depth_multiplier: int = 1,
+    act: object = None,
+    bias_attr: object = None,
+    param_attr: object = None,
+    shared_bias: bool = True,
+    layer_type: str = "exconv",
+    name: str | None = None,
+) -> Layer:
+    """A convolution of each channel by itself, then one over all channels pixel by pixel.
+
+    depth_multiplier: filters of each channel.
+    layer_type:       accepted and ignored.
+    """
+    name = naming.choose(name, "separable_conv")
+    channels = mistake.whole("num_channels", num_channels)
+    deeper = channels * mistake.whole("depth_multiplier", depth_multiplier)
+    depthwise = img_conv(
+        name=f"{name}_depthwise_conv",
+        input=input,
+        num_channels=channels,
+        num_filters=deeper,
+        groups=channels,
+        filter_size=filter_size,
+        stride=stride,
+        padding=padding,
+        act=activation.Linear(),
+        bias_attr=bias_attr,
+        param_attr=param_attr,
+        shared_biases=shared_bias,
+        layer_type=layer_type,
+    )
+    return img_conv(
+        name=f"{name}_pointwise_conv",
+        input=depthwise,
+        num_channels=deeper,
+        num_filters=num_out_channels,
+        filter_size=1,
+        stride=1,
+        padding=0,
+        act=act,
+        bias_attr=bias_attr,
+        param_attr=param_attr,
+        shared_biases=shared_bias,
+    )

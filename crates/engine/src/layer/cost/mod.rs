@@ -3,12 +3,15 @@
 
 pub(super) mod crf;
 pub(super) mod cross_entropy;
+pub(super) mod cross_entropy_over_beam;
 pub(super) mod cross_entropy_with_selfnorm;
 pub(super) mod ctc;
 pub(super) mod hsigmoid;
 pub(super) mod huber_classification;
 pub(super) mod huber_regression;
+pub(super) mod lambda;
 pub(super) mod multi_binary_label_cross_entropy;
+pub(super) mod multibox_loss;
 pub(super) mod nce;
 pub(super) mod rank;
 pub(super) mod smooth_l1;

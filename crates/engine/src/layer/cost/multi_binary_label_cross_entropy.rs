@@ -1,5 +1,5 @@
 //! `−Σ(y·ln p + (1 − y)·ln(1 − p))` of each row: every column is a question of its own, answered by
-//! 0 or 1. Labels are dense, or lists of the ids that are 1.
+//! 0 or 1. Labels are dense, or lists of the ids that are 1, or the one id that is 1.
 
 use super::super::{
     Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_same_rows, expect_same_size,
@@ -34,9 +34,9 @@ impl Layer for MultiBinaryLabelCrossEntropy {
     fn plan(&self, inputs: &[Shape]) -> Result<Plan> {
         expect_inputs(inputs, 2..=2)?;
         expect_dense("the input", &inputs[0])?;
-        if !matches!(inputs[1].value, shape::Value::Dense | shape::Value::SparseBinary) {
+        if inputs[1].value == shape::Value::SparseFloat {
             return Err(Error::invalid(format!(
-                "the label must be dense or sparse binary but is {}",
+                "the label must be dense, sparse binary or integer but is {}",
                 inputs[1]
             )));
         }
@@ -52,7 +52,13 @@ impl Layer for MultiBinaryLabelCrossEntropy {
                 expect_known(&lists.ids)?;
                 ones(lists, p.dims(), &p.device())
             }
-            _ => inputs[1].dense()?,
+            Value::Integer(ids) => {
+                expect_known(ids)?;
+                let offsets = (0..=ids.len()).collect();
+                let one_each = Lists { offsets, ids: ids.to_vec(), values: None };
+                ones(&one_each, p.dims(), &p.device())
+            }
+            Value::Dense(label) => label.clone(),
         };
         let cost = match &inputs[0].origin {
             Some(Origin::Sigmoid(x)) => softplus(x.clone()) - x.clone() * y,

@@ -77,6 +77,15 @@ pub(super) fn cases() -> Vec<Case> {
             noise(json!({"has_bias": true, "has_weight": true})),
             weighted(of_two),
         ),
+        cost("cross_entropy_over_beam", "of one step", json!({}), search_once)
+            .with_batches([(Level::Sequence, &[2][..]), (Level::Sequence, &[3, 2, 6, 4])])
+            .of_any_lengths()
+            .with_kinks(),
+        // No inner sequence is empty.
+        cost("cross_entropy_over_beam", "of two steps", json!({}), search_twice)
+            .with_batches([(Level::Nested, &[3][..]), (Level::Nested, &[3, 1, 2])])
+            .of_any_lengths()
+            .with_kinks(),
         cost("cross_entropy", "of softmax", json!({}), ids("softmax")),
         cost("cross_entropy", "of other numbers", json!({}), ids("sigmoid")),
         cost("cross_entropy", "of softmax, weighted", json!({}), weighted(ids("softmax"))),
@@ -98,10 +107,12 @@ pub(super) fn cases() -> Vec<Case> {
             json!({}),
             labelled("sigmoid", 4, Value::SparseBinary),
         ),
+        cost(binary, "of sigmoid and one id", json!({}), labelled("sigmoid", 4, Value::Integer)),
         cost(binary, "of other numbers", json!({}), labelled("softmax", 4, Value::SparseBinary)),
-        cost("rank", "", json!({}), rank),
+        cost("rank", "", json!({}), rank(Value::Dense, 1)),
+        cost("rank", "with integer labels", json!({}), rank(Value::Integer, 2)),
         cost("rank", "weighted", json!({}), |net, level| {
-            let mut inputs = rank(net, level);
+            let mut inputs = rank(Value::Dense, 1)(net, level);
             inputs.push(net.input("w", level, 1));
             inputs
         }),
@@ -140,7 +151,40 @@ fn of_two(net: &mut Net, level: Level) -> Vec<String> {
     inputs.into_iter().chain([net.data("label", Value::Integer, level, 4)]).collect()
 }
 
-fn rank(net: &mut Net, level: Level) -> Vec<String> {
-    let scores = [net.input("left", level, 1), net.input("right", level, 1)];
-    scores.into_iter().chain([net.data("label", Value::Dense, level, 1)]).collect()
+fn rank(label: Value, size: usize) -> impl Fn(&mut Net, Level) -> Vec<String> {
+    move |net, level| {
+        let scores = [net.input("left", level, 1), net.input("right", level, 1)];
+        scores.into_iter().chain([net.data("label", label, level, size)]).collect()
+    }
+}
+
+/// The best two of some scores.
+fn best(net: &mut Net, name: &str, scores: &str) -> String {
+    net.add(json!({
+        "name": name, "kind": "kmax_seq_score", "inputs": [scores],
+        "attributes": {"beam_size": 2},
+    }))
+}
+
+fn search_once(net: &mut Net, level: Level) -> Vec<String> {
+    let scores = net.input("scores", level, 1);
+    let kept = best(net, "kept", &scores);
+    vec![scores, kept, net.data("gold", Value::Integer, Level::Single, 2)]
+}
+
+/// Which sequence of nested ones, then which of its rows.
+fn search_twice(net: &mut Net, level: Level) -> Vec<String> {
+    let rows = net.input("rows", level, 1);
+    let scores = net.add(json!({
+        "name": "sums", "kind": "pooling", "inputs": [rows],
+        "attributes": {"pooling": "sum", "of": "sequence"},
+    }));
+    let kept = best(net, "kept", &scores);
+    let seen = net.add(json!({
+        "name": "seen", "kind": "sub_nested_seq", "inputs": [rows, kept],
+    }));
+    let kept_rows = best(net, "kept rows", &seen);
+    let gold = ["gold", "gold row"].map(|name| net.data(name, Value::Integer, Level::Single, 1));
+    let [first, second] = gold;
+    vec![scores, kept, first, seen, kept_rows, second]
 }

@@ -51,7 +51,7 @@ fn norm(changes: Value) -> Value {
 }
 
 /// Pictures that are fed, of which a small convolution makes others of the same height and width.
-fn oblong(net: &mut Net, level: Level) -> String {
+pub(super) fn oblong(net: &mut Net, level: Level) -> String {
     let fed = net.picture("fed", level, [1, 3, 5]);
     let attributes = convolution(json!({
         "filter_size": [1, 1], "padding": [0, 0], "channels": null,
@@ -62,7 +62,7 @@ fn oblong(net: &mut Net, level: Level) -> String {
     }))
 }
 
-fn over_oblong(kind: &'static str, variant: &str, attributes: Value) -> Case {
+pub(super) fn over_oblong(kind: &'static str, variant: &str, attributes: Value) -> Case {
     Case::new(kind, variant, move |net, level| {
         let input = oblong(net, level);
         net.add(json!({
@@ -205,6 +205,7 @@ fn norms() -> Vec<Case> {
         )),
         over_oblong("batch_norm", "of oblong pictures", norm(json!({"use_global_stats": false})))
             .with_kinks(),
+        over_oblong("cross_channel_norm", "of oblong pictures", json!({})),
         square("img_cmrnorm", "of three maps", 4 * 4, maps, json!({})),
         over_oblong("img_cmrnorm", "of oblong pictures", even),
     ]

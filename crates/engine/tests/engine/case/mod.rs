@@ -8,7 +8,10 @@ mod image;
 mod layer;
 mod mixed;
 mod recurrent;
+mod reframe;
 mod sequence;
+mod vector;
+mod volume;
 
 use crate::net::Net;
 use engine::shape::Level;
@@ -96,6 +99,9 @@ pub(crate) fn all() -> Vec<Case> {
         recurrent::cases(),
         group::cases(),
         sequence::cases(),
+        reframe::cases(),
+        vector::cases(),
+        volume::cases(),
         cost::cases(),
         activation::cases(),
     ];

@@ -72,5 +72,54 @@ pub(super) fn cases() -> Vec<Case> {
         slice("from", &["first"]),
         slice("to", &["last"]),
         slice("from and how many", &["first", "count"]),
+        nested("sequence_slice", "of nested sequences, twice each", |net, input| {
+            let scores = score(net, &input, "scores");
+            let places = best(net, &scores, 2);
+            net.add(json!({
+                "name": "slice", "kind": "sequence_slice", "inputs": [input, places],
+                "attributes": {"bounds": ["first"]},
+            }))
+        }),
+        nested("sub_nested_seq", "of the best two", |net, input| {
+            let scores = score(net, &input, "rows");
+            let scores = net.add(json!({
+                "name": "scores", "kind": "pooling", "inputs": [scores],
+                "attributes": {"pooling": "sum", "of": "sequence"},
+            }));
+            let places = best(net, &scores, 2);
+            net.add(json!({
+                "name": "selected", "kind": "sub_nested_seq", "inputs": [input, places],
+            }))
+        }),
     ]
+}
+
+/// A layer over nested sequences, whose rows are made one.
+fn nested(
+    kind: &'static str,
+    variant: &str,
+    build: impl Fn(&mut Net, String) -> String + 'static,
+) -> Case {
+    let case = Case::new(kind, variant, move |net, level| {
+        let input = net.input("a", level, 3);
+        let inputs = [build(net, input)];
+        net.add(json!({
+            "name": "out", "kind": "pooling", "inputs": inputs,
+            "attributes": {"pooling": "sqrt_n"},
+        }))
+    });
+    case.with_batches([(Level::Nested, &[2][..]), (Level::Nested, &[3, 1, 4])]).of_any_lengths()
+}
+
+/// A score for each row that nothing below depends on: what is best changes in jumps.
+fn score(net: &mut Net, like: &str, name: &str) -> String {
+    let level = net.shape(like).level;
+    net.data(name, Value::Dense, level, 1)
+}
+
+fn best(net: &mut Net, scores: &str, count: usize) -> String {
+    net.add(json!({
+        "name": "best", "kind": "kmax_seq_score", "inputs": [scores],
+        "attributes": {"beam_size": count},
+    }))
 }

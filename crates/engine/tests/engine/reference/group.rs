@@ -128,7 +128,7 @@ impl Given<'_> {
         let plan = engine::layer::plan(&layer, &shapes).unwrap();
         let own = &self.parameters[*slot..*slot + plan.parameters.len()];
         *slot += own.len();
-        let rows = forward(&layer, &inputs, own, None);
+        let rows = forward(&layer, &inputs, own, &engine::shape::Shape::dense(1));
         output(&rows, plan.shape.size, plan.shape.level == Level::Sequence)
     }
 }

@@ -3,11 +3,15 @@
 mod group;
 mod picture;
 mod recurrent;
+mod reframe;
 mod sequence;
 mod tagging;
+mod vector;
+mod volume;
 
 use engine::activation::Activation;
 use engine::batch::{Output, Rows};
+use engine::shape::Shape;
 use engine::topology::Layer;
 
 pub(crate) type Matrix = Vec<Vec<f64>>;
@@ -31,6 +35,8 @@ struct Given<'a> {
     parameters: &'a [Matrix],
     /// Height and width of the first input, if it is known as a picture.
     frame: Option<(usize, usize)>,
+    /// Planes of the first input, if it is known as a three-dimensional picture.
+    depth: Option<usize>,
 }
 
 /// The output of a layer in a test, from what its inputs gave.
@@ -38,14 +44,15 @@ pub(crate) fn forward(
     layer: &Layer,
     inputs: &[Output],
     parameters: &[Matrix],
-    frame: Option<(usize, usize)>,
+    shape: &Shape,
 ) -> Matrix {
     let own = parameters.len() - usize::from(layer.has_bias);
     let outputs = inputs;
     let inputs: Vec<Input> = inputs.iter().map(Input::of).collect();
     let offsets = inputs[0].offsets.clone();
     let parameters_of_layer = &parameters[..own];
-    let given = Given { layer, outputs, inputs, parameters: parameters_of_layer, frame };
+    let Shape { frame, depth, .. } = *shape;
+    let given = Given { layer, outputs, inputs, parameters: parameters_of_layer, frame, depth };
     let mut rows = given.forward();
     if layer.has_bias {
         // One number for each column, or for each channel.
@@ -155,17 +162,27 @@ impl Given<'_> {
     }
 
     fn forward(&self) -> Matrix {
-        if let Some(rows) = self.of_pictures() {
+        if let Some(rows) =
+            self.of_pictures().or_else(|| self.of_reframed()).or_else(|| self.of_volumes())
+        {
             return rows;
         }
         match self.layer.kind.as_str() {
             "pooling" | "sequence_end" => self.of_sequences(),
             "crf" => self.crf(),
             "crf_decoding" => self.crf_decoding(),
+            "cross_entropy_over_beam" => self.cross_entropy_over_beam(),
             "ctc" => self.ctc(),
             "expand" => self.expand(),
+            "kmax_seq_score" => self.best_places(),
             "lstmemory" | "grumemory" | "recurrent" => self.recurrent(),
             "recurrent_group" => self.group(),
+            "resize" => {
+                let size = self.attribute("size", 0.0) as usize;
+                self.inputs[0].rows.concat().chunks(size).map(<[f64]>::to_vec).collect()
+            }
+            "row_conv" => self.row_conv(),
+            "sub_nested_seq" => self.sub_nested_sequence(),
             "sequence_concat" => self.sequence_concat(),
             "sequence_reshape" => self.sequence_reshape(),
             "sequence_slice" => self.sequence_slice(),
@@ -254,7 +271,10 @@ impl Given<'_> {
                     (self.attribute("slope", 0.0), self.attribute("intercept", 0.0));
                 x(0).iter().map(|number| slope * number + intercept).collect()
             }
-            _ => vec![self.cost(row) * self.weight(row)],
+            _ => match self.of_vectors(row) {
+                Some(made) => made,
+                None => vec![self.cost(row) * self.weight(row)],
+            },
         }
     }
 
@@ -345,9 +365,9 @@ impl Given<'_> {
             "huber_regression" => huber(self.attribute("delta", 1.0)),
             "multi_binary_label_cross_entropy" => {
                 let is_one = |column| self.inputs[1].lists[row].iter().any(|(id, _)| *id == column);
-                let label = |column: usize| match self.inputs[1].rows.get(row) {
-                    Some(row) => row[column],
-                    None => f64::from(u8::from(is_one(column))),
+                let label = |column: usize| match self.inputs[1].lists.is_empty() {
+                    true => self.row(1, row)[column],
+                    false => f64::from(u8::from(is_one(column))),
                 };
                 let cost =
                     |(i, p): (usize, &f64)| label(i) * p.ln() + (1.0 - label(i)) * (1.0 - p).ln();
@@ -355,7 +375,11 @@ impl Given<'_> {
             }
             "rank" => {
                 let difference = x[0] - self.number(1, row);
-                difference.exp().ln_1p() - difference * self.number(2, row)
+                let label = match self.inputs[2].lists.get(row) {
+                    Some(list) => list[0].0 as f64,
+                    None => self.number(2, row),
+                };
+                difference.exp().ln_1p() - difference * label
             }
             "smooth_l1" => huber(1.0),
             "square_error" => zip(x, self.row(1, row), |x, y| (x - y) * (x - y)).iter().sum(),

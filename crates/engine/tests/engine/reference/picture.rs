@@ -4,24 +4,24 @@ use super::{Given, Matrix};
 
 /// A picture as rows hold it.
 #[derive(Clone, Copy)]
-struct Picture {
-    channels: usize,
-    height: usize,
-    width: usize,
+pub(super) struct Picture {
+    pub(super) channels: usize,
+    pub(super) height: usize,
+    pub(super) width: usize,
 }
 
 impl Picture {
-    fn at(&self, channel: usize, y: usize, x: usize) -> usize {
+    pub(super) fn at(&self, channel: usize, y: usize, x: usize) -> usize {
         (channel * self.height + y) * self.width + x
     }
 
-    fn pixels(&self) -> usize {
+    pub(super) fn pixels(&self) -> usize {
         self.height * self.width
     }
 }
 
 /// Where a tap of a window at a place lies on a side, if it is on it.
-fn on_side(place: usize, tap: usize, moves: [usize; 3], length: usize) -> Option<usize> {
+pub(super) fn on_side(place: usize, tap: usize, moves: [usize; 3], length: usize) -> Option<usize> {
     let [stride, padding, dilation] = moves;
     (place * stride + tap * dilation).checked_sub(padding).filter(|pixel| *pixel < length)
 }
@@ -37,18 +37,25 @@ impl Given<'_> {
             "img_pool" => by_row(&|row| self.pool(row, self.picture())),
             "spp" => by_row(&|row| self.pyramid(row)),
             "maxout" => by_row(&|row| self.maxout(row)),
+            "cross_channel_norm" => by_row(&|row| self.normalize_channels(row)),
             "img_cmrnorm" => by_row(&|row| self.normalize_maps(row)),
             "batch_norm" => self.normalize_batch(),
             _ => return None,
         })
     }
 
-    fn pair(&self, name: &str) -> [usize; 2] {
+    pub(super) fn pair(&self, name: &str) -> [usize; 2] {
         let pair = self.layer.attributes[name].as_array().unwrap();
         [0, 1].map(|side| pair[side].as_u64().unwrap() as usize)
     }
 
-    fn picture(&self) -> Picture {
+    /// The picture that the first input is known as.
+    pub(super) fn picture_of_frame(&self) -> Picture {
+        let (height, width) = self.frame.unwrap();
+        Picture { channels: self.inputs[0].width / (height * width), height, width }
+    }
+
+    pub(super) fn picture(&self) -> Picture {
         let size = self.inputs[0].width;
         let said = self.layer.attributes.get("channels").and_then(serde_json::Value::as_u64);
         let (height, width) = self.frame.unwrap_or_else(|| {
@@ -142,7 +149,7 @@ impl Given<'_> {
         output
     }
 
-    fn pooled(&self, seen: Vec<f64>) -> f64 {
+    pub(super) fn pooled(&self, seen: Vec<f64>) -> f64 {
         match (seen.len(), self.text("pooling")) {
             (0, _) => 0.0,
             (_, "max") => seen.into_iter().fold(f64::NEG_INFINITY, f64::max),
@@ -182,6 +189,16 @@ impl Given<'_> {
             group[pixel..].iter().step_by(pixels).copied().fold(f64::NEG_INFINITY, f64::max)
         };
         groups.flat_map(|group| (0..pixels).map(move |pixel| largest(group, pixel))).collect()
+    }
+
+    fn normalize_channels(&self, row: &[f64]) -> Vec<f64> {
+        let pixels = self.picture_of_frame().pixels();
+        let value = |place: usize| {
+            let squares = row[place % pixels..].iter().step_by(pixels).map(|x| x * x);
+            let scale = self.parameters[0][place / pixels][0];
+            row[place] / (squares.sum::<f64>() + 1e-6).sqrt() * scale
+        };
+        (0..row.len()).map(value).collect()
     }
 
     fn normalize_maps(&self, row: &[f64]) -> Vec<f64> {
