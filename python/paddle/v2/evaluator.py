@@ -4,11 +4,9 @@ An evaluator belongs to the layers it looks at; it is counted in every network t
 """
 
 import dataclasses
-import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from paddle import _native
 from paddle.v2 import mistake, naming
 
 if TYPE_CHECKING:
@@ -35,9 +33,10 @@ class Evaluator:
 def attach(kind: str, name: str, inputs: "list[Layer]", attributes: dict[str, Any]) -> Evaluator:
     """Checks an evaluator and hands it to the layers it looks at."""
     evaluator = Evaluator(name, kind, tuple(inputs), attributes)
-    shapes = json.dumps([layer.shape for layer in inputs])
+    from paddle.v2.layer import planning
+
     with mistake.reported_here():
-        _native.check_evaluator(json.dumps(evaluator.describe(name)), shapes)
+        planning.check_evaluator(evaluator.describe(name), [layer.shape for layer in inputs])
     for layer in inputs:
         layer.evaluators.append(evaluator)
     return evaluator

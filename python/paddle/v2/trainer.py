@@ -68,13 +68,16 @@ class SGD:
         num_passes: int = 1,
         event_handler: Callable[[Any], None] | None = None,
         feeding: Any = None,
+        start_pass: int = 0,
     ) -> None:
         """Trains on every batch of `reader()`, `num_passes` times.
 
-        `event_handler` is called with the events of `paddle.event` as they happen.
+        `event_handler` is called with the events of `paddle.event` as they happen. Passes are
+        counted from `start_pass`.
         """
         _check_reader(reader)
         mistake.whole("num_passes", num_passes, 0)
+        mistake.whole("start_pass", start_pass, 0)
         if event_handler is not None and not callable(event_handler):
             raise mistake.wrong_type(
                 f"event_handler must be a function but is {mistake.kind_of(event_handler)}"
@@ -86,7 +89,7 @@ class SGD:
         show = _Show(Progress(config.current()), event_handler)
         cloud.set_consumer(trainer)
         try:
-            for pass_id in range(num_passes):
+            for pass_id in range(start_pass, start_pass + num_passes):
                 self._train_pass(pass_id, reader, feeder, show)
         finally:
             cloud.set_consumer(None)
@@ -114,6 +117,14 @@ class SGD:
         """Writes the model as it is on the servers, or here."""
         self._connect()
         self._parameters.to_tar(file)
+
+    def connect(self) -> _native.Trainer:
+        """What computes the steps; connects to the servers, if that was not done yet."""
+        return self._connect()
+
+    def feeder(self, feeding: Any = None) -> Feeder:
+        """Converts batches of samples; readers may do so ahead of the training."""
+        return Feeder(self._network, feeding)
 
     def get_topology(self) -> Topology:
         """The network that is trained."""
@@ -245,7 +256,9 @@ _leaving: list[_native.Trainer] = []
 
 
 @atexit.register
-def _leave() -> None:
-    for trainer in _leaving:
+def leave() -> None:
+    """Tells the servers of every training that ended well; done when the program ends."""
+    while _leaving:
+        trainer = _leaving.pop()
         trainer.goodbye()
         trainer.close()

@@ -1,6 +1,6 @@
 //! The verbs of `paddle`. Their own arguments are beside their code.
 
-use crate::{kill, launch, master, pserver, recordio, supervise, version};
+use crate::{kill, launch, master, pserver, python, recordio, supervise, version};
 use clap::{Parser, Subcommand};
 
 /// Distributed training with parameter servers: run and inspect the parts of a job.
@@ -15,6 +15,8 @@ pub(crate) struct Paddle {
 pub(crate) enum Verb {
     /// Print the version and what this build contains
     Version(version::Args),
+    /// Train a V1 configuration: paddle train --config=trainer_config.py
+    Train(python::Args),
     Launch(Box<launch::Args>),
     Kill(kill::Args),
     Pserver(Box<pserver::Args>),
@@ -22,6 +24,17 @@ pub(crate) enum Verb {
     /// Inspect, print, check and convert RecordIO files
     #[command(subcommand)]
     Recordio(recordio::Verb),
+    /// Print what a V1 configuration describes
+    #[command(name = "dump_config")]
+    DumpConfig(python::Args),
+    /// Draw the network of a V1 configuration
+    #[command(name = "make_diagram")]
+    MakeDiagram(python::Args),
+    /// Put a V1 configuration and a saved model into one file
+    #[command(name = "merge_model")]
+    MergeModel(python::Args),
+    /// Draw costs and figures from the log of a training
+    Plotcurve(python::Args),
     /// Keep the processes of a job on this host (started by launchers)
     #[command(hide = true)]
     Supervise(supervise::Args),

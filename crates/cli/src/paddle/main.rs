@@ -7,6 +7,7 @@ mod launch;
 mod master;
 mod node;
 mod pserver;
+mod python;
 mod recordio;
 mod service;
 mod supervise;
@@ -28,6 +29,11 @@ fn main() -> ExitCode {
         Verb::Recordio(args) => recordio::run(args),
         Verb::Launch(args) => launch::run(&args),
         Verb::Kill(args) => kill::run(&args),
+        Verb::Train(args) => python::run("paddle.v1.train", &args),
+        Verb::DumpConfig(args) => python::run("paddle.utils.dump_config", &args),
+        Verb::MakeDiagram(args) => python::run("paddle.utils.make_model_diagram", &args),
+        Verb::MergeModel(args) => python::run("paddle.utils.merge_model", &args),
+        Verb::Plotcurve(args) => python::run("paddle.utils.plotcurve", &args),
         Verb::Node => node::run(),
         Verb::Supervise(args) => supervise::run(&args),
         Verb::Conduct => conduct::run(),

@@ -17,7 +17,7 @@ use pserver::client::{Pull, PullStyle, Value};
 use pserver::model::PARAMETERS_MAX;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-pub(crate) use storage::Remote;
+pub(crate) use storage::{Kept, Remote};
 use storage::{First, Storage};
 
 /// Elements that are moved at once, where a whole parameter could be too many.

@@ -1,7 +1,7 @@
 //! What updaters do with the values: bind an optimizer, fetch, apply, renew. By place, as they
 //! have matched the names once.
 
-use super::storage::{Remote, Rows, Storage, Training};
+use super::storage::{Kept, Remote, Rows, Storage, Training};
 use super::{Page, Parameters, View};
 use crate::recipe::Recipe;
 use contract::{Error, Result};
@@ -62,6 +62,54 @@ impl Parameters {
     /// What `owner` trains is from now on read and updated at `now`.
     pub(crate) fn turn(&self, place: usize, owner: u64, now: Now) {
         self.storage(place).turn(owner, now);
+    }
+
+    /// What an optimizer of this process keeps: of a dense parameter all, of a sparse one the rows
+    /// from the `from`-th on.
+    pub(crate) fn kept(&self, place: usize, from: usize, count: usize) -> Result<Kept> {
+        match &mut *self.storage(place) {
+            Storage::Dense(dense) => {
+                Ok(dense.kept(&self.firsts[place], self.elements(place)? as usize))
+            }
+            Storage::Rows(rows) => Ok(rows.kept(from, count)),
+            Storage::Away(_) | Storage::Left => Err(self.left(place)),
+        }
+    }
+
+    /// Rows, if it is sparse, and the numbers of state and counters in all or in a row.
+    pub(crate) fn kept_sizes(&self, place: usize) -> Result<(Option<u64>, usize, usize)> {
+        let (rows, (state, counters)) = match &*self.storage(place) {
+            Storage::Dense(dense) => (None, dense.kept_sizes()),
+            Storage::Rows(rows) => (Some(rows.len() as u64), rows.kept_sizes()),
+            Storage::Away(_) | Storage::Left => return Err(self.left(place)),
+        };
+        Ok((rows, state, counters))
+    }
+
+    /// Forgets the rows of a sparse parameter, before [`Parameters::restore`] brings others.
+    pub(crate) fn forget_rows(&self, place: usize) -> Result<()> {
+        match &mut *self.storage(place) {
+            Storage::Dense(_) => Ok(()),
+            Storage::Rows(rows) => {
+                rows.clear();
+                Ok(())
+            }
+            Storage::Away(_) | Storage::Left => Err(self.left(place)),
+        }
+    }
+
+    /// Takes what [`Parameters::kept`] gave, which has the sizes of [`Parameters::kept_sizes`].
+    pub(crate) fn restore(&self, place: usize, kept: Kept) -> Result<()> {
+        let keys = kept.keys.as_deref().unwrap_or_default();
+        self.check_rows(place, keys, keys.len() * self.descriptions[place].width())?;
+        match &mut *self.storage(place) {
+            Storage::Dense(dense) => {
+                dense.restore(kept);
+                Ok(())
+            }
+            Storage::Rows(rows) => rows.restore(&kept),
+            Storage::Away(_) | Storage::Left => Err(self.left(place)),
+        }
     }
 
     /// Gives the dense values that may differ from the first ones to `send`.

@@ -3,11 +3,13 @@
 //! Steps, samples and passes are counted as a shard of the servers counts them for a single sync
 //! trainer, and the same code applies the gradients, so the results have the same bits.
 
+use super::state::{Counts, Trained};
 use super::{Given, Updater, Wanted, read};
 use crate::parameters::{Parameters, View};
 use crate::recipe::Recipe;
 use contract::Result;
 use pserver::optimizer::Now;
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -55,6 +57,15 @@ impl Local {
         Now { step: self.version, rate: self.recipe.optimizer.rate(self.samples, self.pass) }
     }
 
+    fn trained(&self) -> Trained<'_> {
+        let places = self.is_trained.iter().enumerate().filter(|(_, is_trained)| **is_trained);
+        Trained {
+            parameters: &self.parameters,
+            places: places.map(|(place, _)| place).collect(),
+            optimizer: &self.recipe.optimizer,
+        }
+    }
+
     fn turn(&self) {
         let now = self.now();
         for (place, _) in self.is_trained.iter().enumerate().filter(|(_, is_trained)| **is_trained)
@@ -96,6 +107,22 @@ impl Updater for Local {
         self.pass += 1;
         self.turn();
         Ok(())
+    }
+
+    fn keeps_state(&self) -> bool {
+        true
+    }
+
+    fn write_state(&self, steps: u64, writer: &mut dyn Write) -> Result<()> {
+        let Local { version: updates, samples, pass: passes, .. } = *self;
+        self.trained().write(Counts { steps, updates, samples, passes }, writer)
+    }
+
+    fn read_state(&mut self, reader: &mut dyn Read, bytes: u64) -> Result<Counts> {
+        let counts = self.trained().read(reader, bytes)?;
+        (self.version, self.samples, self.pass) = (counts.updates, counts.samples, counts.passes);
+        self.turn();
+        Ok(counts)
     }
 
     fn goodbye(&mut self) -> Result<()> {
