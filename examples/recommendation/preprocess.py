@@ -9,6 +9,7 @@ import os
 import pickle
 import random
 import re
+import shutil
 import zipfile
 
 AGES = [1, 18, 25, 35, 45, 50, 56]
@@ -19,6 +20,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--input", default="data/ml-1m.zip")
     parser.add_argument("--output", default="data")
+    parser.add_argument(
+        "--package", help="make a whole package for a cluster in this folder instead"
+    )
     parser.add_argument("--parts", type=int, default=2, help="files of the ratings to train with")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
@@ -29,19 +33,25 @@ def main():
 
         meta = describe(lines("movies.dat"), lines("users.dat"))
         ratings = lines("ratings.dat")
-    os.makedirs(arguments.output, exist_ok=True)
-    with open(os.path.join(arguments.output, "meta.bin"), "wb") as file:
+    folder = arguments.package or arguments.output
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "meta.bin"), "wb") as file:
         pickle.dump(meta, file, protocol=4)
     draw = random.Random(arguments.seed)
     draw.shuffle(ratings)
     tests = int(len(ratings) * TEST_SHARE)
-    write(arguments.output, "test", [ratings[:tests]])
+    # Paths in lists are those of the folder in which the training runs.
+    shown = "" if arguments.package else folder
+    write(folder, shown, "test", [ratings[:tests]])
     train = ratings[tests:]
-    write(
-        arguments.output,
-        "train",
-        [train[part :: arguments.parts] for part in range(arguments.parts)],
-    )
+    parts = [train[part :: arguments.parts] for part in range(arguments.parts)]
+    write(folder, shown, "train", parts)
+    if arguments.package:
+        here = os.path.dirname(os.path.abspath(__file__))
+        os.makedirs(os.path.join(folder, "conf"), exist_ok=True)
+        configuration = os.path.join(folder, "conf/trainer_config.conf")
+        shutil.copy(os.path.join(here, "trainer_config.py"), configuration)
+        shutil.copy(os.path.join(here, "dataprovider.py"), folder)
 
 
 def describe(movies, users):
@@ -74,12 +84,15 @@ def describe(movies, users):
     return meta
 
 
-def write(folder, name, parts):
+def write(folder, shown, name, parts):
+    """Ratings in files of their own, and the list of the files."""
+    os.makedirs(os.path.join(folder, name), exist_ok=True)
     paths = []
     for number, part in enumerate(parts):
-        paths.append(os.path.join(folder, f"ratings.dat.{name}-{number}"))
-        with open(paths[-1], "w", encoding="utf-8") as file:
+        path = f"{name}/ratings-{number:05d}"
+        with open(os.path.join(folder, path), "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in part)
+        paths.append(os.path.join(shown, path))
     with open(os.path.join(folder, f"{name}.list"), "w", encoding="utf-8") as file:
         file.writelines(f"{path}\n" for path in paths)
 

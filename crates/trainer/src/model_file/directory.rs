@@ -3,9 +3,9 @@
 
 use super::content::{self, Content, io_error};
 use super::parameter_file::Numbers;
-use super::pending;
 use crate::parameters::{Parameters, View};
 use contract::{Error, Kind, Result};
+use disk::{Access, PendingFile};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ pub fn save_directory(
     view: View,
     beside: &Beside<'_>,
 ) -> Result<()> {
-    pending::write_folder(path, |folder| {
+    disk::publish_folder(path, |folder| {
         for (name, content) in &beside.files {
             if !is_file_name(name) || name == STATE || parameters.index(name).is_ok() {
                 return Err(Error::invalid(
@@ -83,12 +83,12 @@ pub fn save_directory(
                 )
                 .with("file", name));
             }
-            pending::write_file(&folder.join(name), |writer| {
-                writer.write_all(content).map_err(|source| Error::io("cannot write", source))
-            })?;
+            disk::publish(&folder.join(name), Access::Ordinary, content)?;
         }
         if let Some(state) = beside.state {
-            pending::write_file(&folder.join(STATE), |writer| state(writer))?;
+            let mut file = PendingFile::create(&folder.join(STATE), Access::Ordinary)?;
+            state(&mut file)?;
+            file.publish()?;
         }
         for (place, description) in parameters.descriptions().iter().enumerate() {
             check_name(&description.name)?;
@@ -106,10 +106,8 @@ pub fn save_directory(
             let file = folder.join(&description.name);
             write_numbers(&file, Numbers::Values, content.count, &mut content.values)?;
         }
-        pending::write_file(&folder.join(DONE), |writer| {
-            let text = concat!("paddle ", env!("CARGO_PKG_VERSION"), "\n");
-            writer.write_all(text.as_bytes()).map_err(|source| Error::io("cannot write", source))
-        })
+        let text = concat!("paddle ", env!("CARGO_PKG_VERSION"), "\n");
+        disk::publish(&folder.join(DONE), Access::Ordinary, text.as_bytes())
     })
     .map_err(|error| error.with("directory", path.display()))
 }
@@ -207,11 +205,11 @@ fn is_file_name(name: &str) -> bool {
 }
 
 fn write_numbers(path: &Path, numbers: Numbers, count: u64, reader: &mut dyn Read) -> Result<()> {
-    pending::write_file(path, |writer| {
-        let failed = |source| io_error("cannot write a parameter", source);
-        writer.write_all(&numbers.header(count)).map_err(failed)?;
-        std::io::copy(reader, writer).map_err(failed).map(|_| ())
-    })
+    let failed = |source| io_error("cannot write a parameter", source).with("file", path.display());
+    let mut file = PendingFile::create(path, Access::Ordinary)?;
+    file.write_all(&numbers.header(count)).map_err(failed)?;
+    std::io::copy(reader, &mut file).map_err(failed)?;
+    file.publish()
 }
 
 fn open_numbers(path: &Path, numbers: Numbers) -> Result<(u64, BufReader<File>)> {

@@ -9,9 +9,9 @@
 
 use crate::parameters::{Kept, Parameters};
 use contract::{Error, Kind, Result};
-use pserver::optimizer::Optimizer;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
+use table::optimizer::Optimizer;
 
 const FORMAT: &str = "paddle trainer state";
 const VERSION: u32 = 1;
