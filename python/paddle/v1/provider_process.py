@@ -34,6 +34,8 @@ from paddle.v1.sample import Shaper
 
 # Batches that are converted ahead of the training.
 AHEAD = 4
+# A wait for the provider is told after so many seconds, and again.
+TOLD_SECONDS = 60
 # Wrong samples that are reported one by one.
 REPORTED_MAX = 10
 
@@ -70,7 +72,7 @@ class ProviderProcess:
         is_complete = False
         try:
             while True:
-                kind, content = waiting.get()
+                kind, content = self._next(waiting)
                 if kind == "end":
                     is_complete = True
                     return
@@ -80,6 +82,16 @@ class ProviderProcess:
         finally:
             if not is_complete:
                 self.close()
+
+    def _next(self, waiting: "queue.Queue[Any]") -> Any:
+        """What comes next; a wait that is long is told, as a slow provider may be right."""
+        waited = 0
+        while True:
+            try:
+                return waiting.get(timeout=TOLD_SECONDS)
+            except queue.Empty:
+                waited += TOLD_SECONDS
+                log.warning(f"waiting for the data provider {self._name} for {waited} seconds")
 
     def close(self) -> None:
         """Ends the process."""

@@ -22,7 +22,7 @@ def run(session: Session) -> None:
     if not session.is_local:
         show_servers()
     native = session.native
-    if directory is not None and session.is_local and not command.init_model_path:
+    if directory is not None and not command.init_model_path:
         _resume(session, directory)
     native.start_period()
     reporter = Reporter(session)
@@ -51,6 +51,12 @@ def _load(session: Session, directory: str) -> None:
 
 
 def _resume(session: Session, directory: str) -> None:
+    if not session.is_local:
+        log.warning(
+            "only values were loaded: the servers keep the state of the optimizer, and begin anew "
+            "unless they restored a checkpoint"
+        )
+        return
     try:
         is_whole = session.native.resume(directory)
     except errors.ConflictError as error:
