@@ -84,7 +84,8 @@ def test_the_log_goes_to_a_file_and_metrics_beside_it(tmp_path):
     assert shown == ""
     assert "Pass=1 Batch=15" in (tmp_path / "log/paddle_trainer.INFO").read_text()
     lines = (tmp_path / "log/metrics.jsonl").read_text().splitlines()
-    assert [json.loads(lines[-1])[key] for key in ("step", "pass", "batch")] == [30, 1, 14]
+    steps = [line for line in map(json.loads, lines) if "batch" in line]
+    assert [steps[-1][key] for key in ("step", "pass", "batch")] == [30, 1, 14]
 
 
 RESUMED = {
@@ -171,7 +172,7 @@ def test_gradients_are_checked(tmp_path):
     assert max(map(abs, differences)) < 0.05
     v1_programs.write(tmp_path, dropout=0.5)
     code, log = try_to_train(tmp_path, CONFIG, "--job=checkgrad")
-    assert code == 2
+    assert code == 1
     assert "dropout" in log
 
 

@@ -18,12 +18,11 @@ TYPES = "input_types=[dense_vector(4), integer_value_sequence(20), integer_value
 YIELD = "yield [float(each) for each in x.split()], [int(w) for w in words.split()], int(label)"
 CASES = {
     "a layer that is not there": (CONFIG, "fc_layer(input=hidden", "fully_layer(input=hidden"),
-    "a layer that is not there yet": (CONFIG, "fc_layer(input=hidden", "roi_pool_layer(hidden"),
     "an argument that is not there": (CONFIG, "size=3, act=", "sise=3, act="),
     "a size that does not fit the provider": (CONFIG, 'name="x", size=4', 'name="x", size=5'),
     "a size that is none": (CONFIG, "size=8,", "size=-8,"),
     "a label of the wrong size": (CONFIG, 'name="label", size=3', 'name="label", size=2'),
-    "a sequence where none is": (CONFIG, "pooling_layer(input=emb", "pooling_layer(input=x"),
+    "a sequence where none is": (CONFIG, "input=[x, pool", "input=[pooling_layer(input=x), pool"),
     "an optimizer that is none": (CONFIG, "learning_method=AdamOptimizer()", "learning_method=7"),
     "no batch size": (CONFIG, 'batch_size=get_config_arg("batch_size", int, 8),', ""),
     "no outputs": (CONFIG, "outputs(classification_cost", "print(classification_cost"),

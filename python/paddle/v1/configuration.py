@@ -26,6 +26,15 @@ from paddle.v2.optimizer import Optimizer
 # A file that is longer is no configuration.
 FILE_BYTES_MAX = 16 << 20
 
+
+class UserError(errors.InvalidError):
+    """An exception of the user's own code, in a configuration."""
+
+
+class OrderError(errors.InvalidError):
+    """The values of a provider are not as many as the inputs."""
+
+
 Types = Sequence[InputType] | Mapping[str, InputType]
 
 
@@ -88,17 +97,27 @@ def read(
     code = _compile(path)
     sketch = Recording(arguments)
     order: list[str] | None = None
+    refused: errors.Error | None = None
     try:
         with planning.sketched():
             _execute(sketch, path, code)
         order = input_order(sketch)
+    except UserError:
+        raise
     except errors.Error as error:
         # Guessed sizes may be refused where true ones are not; the second time will tell.
-        if not planning.is_artefact(error) or (sketch.train or sketch.test) is None:
+        refused = error
+        if (sketch.train or sketch.test) is None:
             raise
     if order is not None:
         on_order(order, [layer.name for layer in sketch.outputs])
-    return _read_checked(path, code, sketch, order, find_types)
+    try:
+        return _read_checked(path, code, sketch, order, find_types)
+    except OrderError:
+        if refused is None:
+            raise
+        # Without the order of the inputs that is no wonder; what is wrong was found before.
+        raise refused from None
 
 
 def _read_checked(
@@ -126,7 +145,8 @@ def input_order(recording: Recording) -> list[str]:
     """The names of the data layers: as `inputs` says, else as the outputs need them."""
     if not recording.outputs:
         raise errors.InvalidError(
-            "the configuration has no outputs; end it with outputs(cost)",
+            "the configuration has no outputs; end it with outputs(cost) "
+            f"(file: {recording.namespace.get('__file__')})"
         )
     if recording.inputs is not None:
         return [layer.name for layer in recording.inputs]
@@ -159,7 +179,7 @@ def _by_name(types: Types, order: list[str], sketch: Recording) -> dict[str, Inp
     if len(types) != len(order):
         source = sketch.train or sketch.test
         at = f", at: {source.place}" if source else ""
-        raise errors.InvalidError(
+        raise OrderError(
             f"the data provider gives {len(types)} values but the network has {len(order)} inputs; "
             f"the order is that of inputs(...) (inputs: {', '.join(order)}{at})"
         )
@@ -234,7 +254,7 @@ def explained(error: Exception, known: Mapping[str, Any]) -> errors.Error:
     what = f"{type(error).__name__}: {error}"
     if isinstance(error, NameError) and error.name:
         what = f"there is no {error.name!r}{mistake.suggestion(error.name, known)}"
-    return errors.InvalidError(f"{what} (at: {place_of(error)})")
+    return UserError(f"{what} (at: {place_of(error)})")
 
 
 def place_of(error: BaseException) -> str:

@@ -53,12 +53,11 @@ def start(command: Command) -> None:
 def _use_port(port: int) -> None:
     """A server that chose its port is the one that this trainer uses."""
     settings = config.current()
-    named = {"pservers": f"127.0.0.1:{port}", "port": port}
     if settings.num_gradient_servers > 1:
         raise errors.InvalidError(
             "--start_pserver with --port=0 is for one trainer: others could not know the port"
         )
-    config.init(**{**dataclasses.asdict(settings), **named})
+    config._current = dataclasses.replace(settings, pservers=f"127.0.0.1:{port}", port=port)
 
 
 def stop() -> None:

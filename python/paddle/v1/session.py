@@ -78,12 +78,7 @@ class Session:
 
 def is_local(command: Command) -> bool:
     """Whether to train in this process: as `--local` says, else as the job does."""
-    if command.is_said("local"):
-        return bool(command.local)
-    said = os.environ.get("PADDLE_CLUSTER_TRAIN", "").strip().lower()
-    if said:
-        return said not in config.TRUE
-    return not os.environ.get("PADDLE_INIT_PSERVERS")
+    return bool(command.local) if command.is_said("local") else config.current().is_local
 
 
 def initialize(command: Command) -> None:
@@ -92,6 +87,8 @@ def initialize(command: Command) -> None:
     if command.seed == 0:
         given["seed"] = time.time_ns() % 2**32
     config.init(**given, show_progress=False)
+    if not is_local(command) and config.current().pservers is None:
+        config.init(**given, pservers=command.pservers, show_progress=False)
     for name in sorted(command.given & WITHOUT_EFFECT.keys()):
         log.info(f"--{name} has no effect: {WITHOUT_EFFECT[name]}")
 
@@ -188,7 +185,7 @@ def show_servers() -> None:
     """Logs the servers, as the original does."""
     settings = config.current()
     number = 0
-    for host in settings.pservers.split(","):
+    for host in (settings.pservers or "").split(","):
         name, _, port = host.rpartition(":")
         is_numbered = bool(name) and port.isdigit()
         first = int(port) if is_numbered else settings.port

@@ -4,11 +4,15 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from paddle import errors
 from paddle.v1 import flags, server
 from paddle.v1.flags import Command
 from paddle.v1.log import log
+
+if TYPE_CHECKING:
+    from paddle.v1.session import Session
 
 JOBS = ("train", "test", "checkgrad", "time")
 
@@ -26,11 +30,14 @@ def main(arguments: Sequence[str]) -> int:
         return _fail(error, 2)
     log.open(os.environ.get("GLOG_log_dir"), os.environ.get("GLOG_logtostderr", "1") != "0")
     _introduce(arguments, command)
+    session = None
     try:
-        _run(command)
+        session = _open(command)
+        _run(session)
     except errors.Error as error:
         server.kill()
-        return _fail(error, 2 if isinstance(error, errors.InvalidError) else 1)
+        is_wrong = session is None and isinstance(error, errors.InvalidError)
+        return _fail(error, 2 if is_wrong else 1)
     except KeyboardInterrupt:
         server.kill()
         log.end_line()
@@ -38,19 +45,23 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _run(command: Command) -> None:
-    from paddle.v1 import gradient_check, testing, timing, training
+def _open(command: Command) -> "Session":
     from paddle.v1.session import open_session
+
+    return open_session(command)
+
+
+def _run(session: "Session") -> None:
+    from paddle.v1 import gradient_check, testing, timing, training
     from paddle.v2 import trainer
 
-    session = open_session(command)
     jobs = {
         "train": training.run,
         "test": testing.run,
         "checkgrad": gradient_check.run,
         "time": timing.run,
     }
-    jobs[command.job](session)
+    jobs[session.command.job](session)
     log.end_line()
     trainer.leave()
     server.stop()

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from paddle import _native, errors
+from paddle import _native
 
 _is_sketching = False
 
@@ -52,11 +52,6 @@ def check_evaluator(description: Mapping[str, Any], shapes: Sequence[dict[str, A
     """Raises if an evaluator cannot look at such layers."""
     if not _is_sketching:
         _native.check_evaluator(json.dumps(description), json.dumps(shapes))
-
-
-def is_artefact(error: BaseException) -> bool:
-    """Whether an error may come from a guess: only sizes and levels are guessed."""
-    return isinstance(error, errors.Error)
 
 
 def _guess(attributes: Mapping[str, Any], shapes: Sequence[dict[str, Any]]) -> dict[str, Any]:
