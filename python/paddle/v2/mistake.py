@@ -190,5 +190,5 @@ def _argument_mistake(
     given = {*positional[: len(args)], *kwargs}
     for name, parameter in signature.parameters.items():
         if parameter.default is parameter.empty and name not in given:
-            return wrong_type(f"{function} misses the argument {name!r}; {takes}")
+            return wrong_type(f"{function} needs the argument {name!r}; {takes}")
     return wrong_type(f"{function} is given an argument twice; {takes}")
