@@ -9,14 +9,15 @@
 use contract::mode::Mode;
 use contract::port::{Endpoint, Ports};
 use futures_util::future::try_join_all;
-use pserver::client::{Client, ClientConfig, Gradient, Pull, fresh_incarnation};
+use pserver::client::{Client, ClientConfig, Pull, fresh_incarnation};
 use pserver::server::{self, ServerConfig};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
+use table::gradient::Gradient;
 use table::initializer::Initializer;
-use table::model::{Model, Parameter, Shape};
+use table::model::{Model, ModelIndex, Parameter, Shape};
 use table::optimizer::{AdaGrad, Momentum, Now, Optimizer, Rule, Settings, Update};
 use table::placement::mix64;
 use table::store::{self, SparseTable};
@@ -29,6 +30,8 @@ const IN_FLIGHT: usize = 4;
 const ROUNDS: usize = 5;
 const DENSE_BYTES: usize = 64 << 20;
 const ECHOES: usize = 40;
+/// The only parameter of either model.
+const PARAMETER: ModelIndex = ModelIndex(0);
 const NOW: Now = Now { step: 0, rate: 0.01 };
 
 fn main() {
@@ -114,11 +117,11 @@ fn dense(runtime: &tokio::runtime::Runtime) {
     let mut values = vec![0.0; elements];
     let mut figures: [Vec<f64>; 2] = Default::default();
     for _ in 0..ECHOES {
-        let gradients = [Gradient::Dense { parameter: 0, values: &gradient }];
+        let gradients = [Gradient::Dense { parameter: PARAMETER, values: &gradient }];
         let times = [
             time(|| echo_once(&mut socket, &gradient, &mut values)),
             time(|| {
-                let mut pulls = [Pull::Dense { parameter: 0, out: &mut values }];
+                let mut pulls = [Pull::Dense { parameter: PARAMETER, out: &mut values }];
                 runtime.block_on(client.push_pull(&gradients, 1, &mut pulls)).unwrap();
             }),
         ];
@@ -190,7 +193,7 @@ async fn pull(client: &Client, batches: &[Vec<u64>]) {
     for group in batches.chunks(IN_FLIGHT) {
         let pulls = group.iter().map(|keys| async move {
             let mut out = vec![0.0; keys.len() * WIDTH];
-            client.pull(&mut [Pull::Sparse { parameter: 0, keys, out: &mut out }]).await
+            client.pull(&mut [Pull::Sparse { parameter: PARAMETER, keys, out: &mut out }]).await
         });
         try_join_all(pulls).await.unwrap();
     }
@@ -200,7 +203,7 @@ async fn push(client: &Client, batches: &[Vec<u64>]) {
     let values = vec![1e-3; DRAWS * WIDTH];
     for keys in batches {
         let values = &values[..keys.len() * WIDTH];
-        client.push(&[Gradient::Sparse { parameter: 0, keys, values }], 512).await.unwrap();
+        client.push(&[Gradient::Sparse { parameter: PARAMETER, keys, values }], 512).await.unwrap();
     }
 }
 
@@ -208,7 +211,7 @@ async fn fill(client: &Client) {
     let keys: Vec<u64> = all_keys().collect();
     for chunk in keys.chunks(65_536) {
         let mut out = vec![0.0; chunk.len() * WIDTH];
-        let pull = Pull::Sparse { parameter: 0, keys: chunk, out: &mut out };
+        let pull = Pull::Sparse { parameter: PARAMETER, keys: chunk, out: &mut out };
         client.pull(&mut [pull]).await.unwrap();
     }
 }

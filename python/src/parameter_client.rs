@@ -7,10 +7,11 @@ use contract::port::{Endpoint, Ports, parse_endpoints};
 use contract::secret::Secret;
 use contract::{Error, Kind};
 use numpy::{PyArray1, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods};
-use pserver::client::{Blocking, ClientConfig, Gradient, Pull, PullStyle, fresh_incarnation, tls};
+use pserver::client::{Blocking, ClientConfig, Pull, PullStyle, fresh_incarnation, tls};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use table::model::Model;
+use table::gradient::Gradient;
+use table::model::{Model, ModelIndex};
 
 /// `(parameter, values)` or `(parameter, keys, values)`.
 type Dense<'py> = (usize, PyReadonlyArrayDyn<'py, f32>);
@@ -66,9 +67,9 @@ impl ParameterClient {
             .map_err(raise)
     }
 
-    /// The place of a parameter in the model.
+    /// The index of a parameter in the model.
     fn parameter(&self, name: &str) -> PyResult<usize> {
-        self.0.parameter(name).map_err(raise)
+        self.0.parameter(name).map(|index| index.0).map_err(raise)
     }
 
     /// What the servers said at first: needs_values, version, pass, restored_cut.
@@ -196,7 +197,7 @@ impl ParameterClient {
                 Error::new(Kind::Interrupted, "the page function raised an exception")
             })
         };
-        let outcome = py.detach(|| self.0.scan(parameter, averaged, &mut show));
+        let outcome = py.detach(|| self.0.scan(ModelIndex(parameter), averaged, &mut show));
         match failure {
             Some(raised) => Err(raised),
             None => outcome.map_err(raise),
@@ -220,12 +221,12 @@ fn gradients<'a>(dense: &'a [Dense<'_>], rows: &'a [Rows<'_>]) -> PyResult<Vec<G
     let mut gradients = Vec::with_capacity(dense.len() + rows.len());
     for (parameter, values) in dense {
         let values = values.as_slice().map_err(|_| not_contiguous(values.shape()))?;
-        gradients.push(Gradient::Dense { parameter: *parameter, values });
+        gradients.push(Gradient::Dense { parameter: ModelIndex(*parameter), values });
     }
     for (parameter, keys, values) in rows {
         let keys = keys.as_slice().map_err(|_| not_contiguous(keys.shape()))?;
         let values = values.as_slice().map_err(|_| not_contiguous(values.shape()))?;
-        gradients.push(Gradient::Sparse { parameter: *parameter, keys, values });
+        gradients.push(Gradient::Sparse { parameter: ModelIndex(*parameter), keys, values });
     }
     Ok(gradients)
 }
@@ -238,13 +239,13 @@ fn pulls<'a>(
     for (parameter, out) in dense {
         let refusal = not_contiguous(out.shape());
         let out = out.as_slice_mut().map_err(|_| refusal)?;
-        pulls.push(Pull::Dense { parameter: *parameter, out });
+        pulls.push(Pull::Dense { parameter: ModelIndex(*parameter), out });
     }
     for (parameter, keys, out) in rows {
         let refusal = not_contiguous(out.shape());
         let keys = keys.as_slice().map_err(|_| not_contiguous(keys.shape()))?;
         let out = out.as_slice_mut().map_err(|_| refusal)?;
-        pulls.push(Pull::Sparse { parameter: *parameter, keys, out });
+        pulls.push(Pull::Sparse { parameter: ModelIndex(*parameter), keys, out });
     }
     Ok(pulls)
 }

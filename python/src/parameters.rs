@@ -33,20 +33,20 @@ impl Parameters {
 
     /// Rows and columns; 0 rows for keys without a bound.
     fn dims(&self, name: &str) -> PyResult<[usize; 2]> {
-        let place = self.0.index(name).map_err(raise)?;
-        Ok(self.0.descriptions()[place].dims)
+        let index = self.0.index(name).map_err(raise)?;
+        Ok(self.0.description(index).dims)
     }
 
     /// Whether it is looked up by key.
     fn is_sparse(&self, name: &str) -> PyResult<bool> {
-        let place = self.0.index(name).map_err(raise)?;
-        Ok(self.0.descriptions()[place].is_sparse)
+        let index = self.0.index(name).map_err(raise)?;
+        Ok(self.0.description(index).is_sparse)
     }
 
     /// A whole parameter.
     fn get<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let dims = self.dims(name)?;
-        let values = py.detach(|| self.0.get(name, View::Present)).map_err(raise)?;
+        let values = py.detach(|| self.0.fetch(name, View::Present)).map_err(raise)?;
         PyArray1::from_vec(py, values).reshape(dims)
     }
 
@@ -65,7 +65,7 @@ impl Parameters {
             ));
         }
         let values = values.as_slice().map_err(|_| not_contiguous())?;
-        py.detach(|| self.0.set(name, values)).map_err(raise)
+        py.detach(|| self.0.store(name, values)).map_err(raise)
     }
 
     /// The rows of some keys, without creating them.
@@ -78,7 +78,7 @@ impl Parameters {
         let width = self.dims(name)?[1];
         let keys = keys.as_slice().map_err(|_| not_contiguous())?;
         let mut rows = vec![0.0; keys.len() * width];
-        py.detach(|| self.0.get_rows(name, keys, &mut rows, View::Present)).map_err(raise)?;
+        py.detach(|| self.0.fetch_rows(name, keys, &mut rows, View::Present)).map_err(raise)?;
         PyArray1::from_vec(py, rows).reshape([keys.len(), width])
     }
 
@@ -92,7 +92,7 @@ impl Parameters {
     ) -> PyResult<()> {
         let keys = keys.as_slice().map_err(|_| not_contiguous())?;
         let rows = rows.as_slice().map_err(|_| not_contiguous())?;
-        py.detach(|| self.0.set_rows(name, keys, rows)).map_err(raise)
+        py.detach(|| self.0.store_rows(name, keys, rows)).map_err(raise)
     }
 
     /// Writes the model to a file object, parameter by parameter.

@@ -108,7 +108,7 @@ impl Trainer {
     ) -> PyResult<Option<(Option<Bound<'py, PyArray1<u64>>>, Bound<'py, PyArray1<f32>>)>> {
         let gradient = self.with(py, |steps| {
             let gradient = steps.gradient(name);
-            Ok(gradient.map(|one| (one.keys.map(<[u64]>::to_vec), one.values.to_vec())))
+            Ok(gradient.map(|one| (one.keys().map(<[u64]>::to_vec), one.values().to_vec())))
         })?;
         Ok(gradient.map(|(keys, values)| {
             let keys = keys.map(|keys| PyArray1::from_vec(py, keys));

@@ -85,7 +85,6 @@ impl Write for PendingFile {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
     use contract::Kind;

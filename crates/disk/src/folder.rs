@@ -59,7 +59,6 @@ pub fn sync_folder(folder: &Path) -> Result<()> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
     use contract::Error;

@@ -8,7 +8,7 @@
 use crate::argument::{Argument, Value};
 use crate::batch::NO_ID;
 use crate::chance::mix;
-use crate::topology::{Checked, Topology};
+use crate::topology::{Checked, NetworkIndex, Topology};
 use burn::tensor::Device;
 use contract::{Error, Kind, Result};
 use std::ops::Range;
@@ -86,8 +86,8 @@ impl Prepared {
     }
 
     /// The keys whose rows a sparse parameter must bring, each once; `None` for a dense one.
-    pub fn keys(&self, parameter: usize) -> Option<&[u64]> {
-        self.keys[parameter].as_deref()
+    pub fn keys(&self, parameter: NetworkIndex) -> Option<&[u64]> {
+        self.keys[parameter.0].as_deref()
     }
 
     pub(crate) fn whole(&self) -> &Part {

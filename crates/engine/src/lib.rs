@@ -37,3 +37,4 @@ mod vector;
 
 pub use keys::Prepared;
 pub use network::{Culprit, Network, NetworkConfig, Seen, Trained};
+pub use topology::NetworkIndex;

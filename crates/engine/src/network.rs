@@ -10,7 +10,7 @@ use crate::layer::{Node, Run};
 use crate::measured::Measured;
 use crate::pool::Pool;
 use crate::shape::Shape;
-use crate::topology::{Checked, Parameter, Topology, at};
+use crate::topology::{Checked, NetworkIndex, Parameter, Topology, at};
 use burn::tensor::{Device, Tensor};
 use contract::{Error, Kind, Result};
 use rayon::prelude::*;
@@ -350,7 +350,7 @@ impl Network {
         }
         let load = |(place, (parameter, values)): (usize, (&Parameter, &&[f32]))| {
             let width = parameter.dims[1];
-            let rows = prepared.keys(place).map_or(parameter.dims[0], <[u64]>::len);
+            let rows = prepared.keys(NetworkIndex(place)).map_or(parameter.dims[0], <[u64]>::len);
             if values.len() != rows * width {
                 return Err(Error::invalid("the values of a parameter have another size")
                     .with("parameter", &parameter.name)

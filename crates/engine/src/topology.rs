@@ -64,6 +64,10 @@ pub struct Layer {
     pub place: Option<String>,
 }
 
+/// The index of a parameter in [`Topology::parameters`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NetworkIndex(pub usize);
+
 /// One parameter, of one layer or shared by several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -5,12 +5,13 @@
 //! server's shard and a trainer that holds its own parameters use the same code, so both give the
 //! same bits.
 //!
-//! Reading order: what a model is (`model`), its update rules (`optimizer`), its first values
-//! (`initializer`), which shard holds which part (`placement`), and where values and optimizer
+//! Reading order: what a model is (`model`), what changes it (`gradient`) and how (`optimizer`), its
+//! first values (`initializer`), which shard holds which part (`placement`), and where values and optimizer
 //! state lie in memory (`store`).
 
 pub mod model;
 
+pub mod gradient;
 pub mod initializer;
 pub mod optimizer;
 pub mod placement;

@@ -7,6 +7,7 @@ use contract::mode::Mode;
 use contract::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
+use std::fmt;
 
 /// The most parameters of a model.
 pub const PARAMETERS_MAX: usize = 65_536;
@@ -25,8 +26,18 @@ pub struct Model {
     pub seed: u64,
     /// The update rule of all parameters.
     pub optimizer: Optimizer,
-    /// The parameters; messages name them by their place here.
+    /// The parameters; messages name them by their index here.
     pub parameters: Vec<Parameter>,
+}
+
+/// The index of a parameter in [`Model::parameters`]. Messages and checkpoints carry it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ModelIndex(pub usize);
+
+impl fmt::Display for ModelIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 /// One parameter.

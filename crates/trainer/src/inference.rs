@@ -1,7 +1,8 @@
 //! Answers of a network, without training.
 
 use crate::matching::Matching;
-use crate::parameters::{Parameters, View};
+use crate::parameters::Parameters;
+use crate::values::View;
 use contract::Result;
 use engine::Network;
 use engine::batch::{Batch, Output};
@@ -33,8 +34,8 @@ impl Inference {
     /// The outputs of the network for a batch, in the order in which the network names them.
     pub fn run(&self, batch: Batch) -> Result<Vec<Output>> {
         let prepared = self.network.prepare(batch)?;
-        let dense = self.matching.dense(&self.network, &self.parameters, self.view)?;
-        let values = self.matching.values(&self.parameters, &prepared, &dense, self.view)?;
+        let dense = self.matching.fetch_dense(&self.network, &self.parameters, self.view)?;
+        let values = self.matching.fetch(&self.parameters, &prepared, &dense, self.view)?;
         let values: Vec<&[f32]> = values.iter().map(|values| values.as_slice()).collect();
         let seen = self.network.test(&prepared, &values)?;
         let outputs = &self.network.topology().outputs;

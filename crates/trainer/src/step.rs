@@ -3,17 +3,20 @@
 
 use crate::matching::Matching;
 use crate::model_file::{self, Beside};
-use crate::parameters::{Parameters, View};
+use crate::parameters::Parameters;
 use crate::recipe::Recipe;
-use crate::updater::{Given, Local, Remote, RemoteConfig, Updater, read};
+use crate::servers::Servers;
+use crate::updater::{Local, Remote, RemoteConfig, Updater};
+use crate::values::{DescriptionIndex, View};
 use contract::{Error, Result};
 use engine::batch::{Batch, Output};
 use engine::evaluator::Tally;
-use engine::{Culprit, Network, Prepared, Seen};
+use engine::{Culprit, Network, NetworkIndex, Prepared, Seen};
 use pserver::client::Restored;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use table::gradient::Gradient;
 use table::optimizer::Optimizer;
 
 /// A network, its values, and who changes them.
@@ -23,6 +26,8 @@ pub struct Trainer {
     matching: Matching,
     recipe: Recipe,
     updater: Box<dyn Updater>,
+    /// Where the updater trains, unless it is in this process.
+    servers: Option<Arc<Servers>>,
     /// Batches so far.
     steps: u64,
     batch_tally: Tally,
@@ -32,7 +37,7 @@ pub struct Trainer {
     test_tally: Tally,
     last: Option<Last>,
     test_view: View,
-    /// While a test is under way: its dense values, by place in the network.
+    /// While a test is under way: its dense values, in the order of the network.
     tested: Option<Vec<Option<Arc<Vec<f32>>>>>,
 }
 
@@ -47,22 +52,13 @@ pub struct Step {
     pub metrics: Vec<(String, f64)>,
 }
 
-/// The gradient of a parameter, summed over the samples of a batch.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Gradient<'a> {
-    /// Of a sparse parameter, the rows.
-    pub keys: Option<&'a [u64]>,
-    /// A number for each element, or a row for each key.
-    pub values: &'a [f32],
-}
-
 /// The batch that was computed last.
 struct Last {
     prepared: Prepared,
     seen: Seen,
-    /// By place in the network.
+    /// In the order of the network.
     gradients: Vec<Option<Vec<f32>>>,
-    /// By place in the network: new values of what is measured, not learnt.
+    /// In the order of the network: new values of what is measured, not learnt.
     measured: Vec<Option<Vec<f32>>>,
     is_due: bool,
 }
@@ -79,7 +75,10 @@ impl Trainer {
     ) -> Result<Trainer> {
         let matching = Matching::for_training(&network, &parameters)?;
         let recipe = recipe.into();
-        let updater = Local::new(Arc::clone(&parameters), recipe.clone(), &matching.trained())?;
+        let values = Arc::clone(parameters.values());
+        let trained = matching.trained();
+        let updater = Local::new(values, recipe.clone(), &trained)?;
+        parameters.keep_here(&trained);
         Trainer::new(network, parameters, (matching, recipe), Box::new(updater))
     }
 
@@ -95,8 +94,12 @@ impl Trainer {
     ) -> Result<Trainer> {
         let matching = Matching::for_training(&network, &parameters)?;
         let recipe = recipe.into();
-        let updater = Remote::new(Arc::clone(&parameters), &recipe, &matching.trained(), config)?;
-        Trainer::new(network, parameters, (matching, recipe), Box::new(updater))
+        let values = Arc::clone(parameters.values());
+        let updater = Remote::new(values, &recipe, &matching.trained(), config)?;
+        let servers = Arc::clone(updater.servers());
+        parameters.attach(&servers);
+        let trainer = Trainer::new(network, parameters, (matching, recipe), Box::new(updater))?;
+        Ok(Trainer { servers: Some(servers), ..trainer })
     }
 
     fn new(
@@ -114,6 +117,7 @@ impl Trainer {
             parameters,
             matching,
             updater,
+            servers: None,
             steps: 0,
             last: None,
             test_view: view_of(&recipe.optimizer),
@@ -177,30 +181,32 @@ impl Trainer {
         })?;
         last.is_due = false;
         let (gradients, prepared) = (&last.gradients, &last.prepared);
-        let given: Vec<Given<'_>> = gradients
+        let gradients: Vec<Gradient<'_, DescriptionIndex>> = gradients
             .iter()
             .enumerate()
-            .filter_map(|(at, gradient)| {
-                let values = gradient.as_deref()?;
-                Some(Given { place: self.matching.place(at), keys: prepared.keys(at), values })
+            .filter_map(|(number, values)| {
+                let index = NetworkIndex(number);
+                let parameter = self.matching.index(index);
+                Some(Gradient::new(parameter, prepared.keys(index), values.as_deref()?))
             })
             .collect();
-        self.updater.update(&given, prepared.samples() as u64)?;
+        self.updater.update(&gradients, prepared.samples() as u64)?;
         let measured = self.network.parameters().iter().zip(&mut last.measured);
         for (parameter, values) in measured {
             if let Some(values) = values.take() {
-                self.parameters.set(&parameter.name, &values)?;
+                self.parameters.store(&parameter.name, &values)?;
             }
         }
         Ok(())
     }
 
     /// The gradient of a parameter in the last batch; `None` if there is none.
-    pub fn gradient(&self, name: &str) -> Option<Gradient<'_>> {
+    pub fn gradient(&self, name: &str) -> Option<Gradient<'_, NetworkIndex>> {
         let last = self.last.as_ref()?;
-        let at = self.network.parameters().iter().position(|one| one.name == name)?;
-        let values = last.gradients[at].as_deref()?;
-        Some(Gradient { keys: last.prepared.keys(at), values })
+        let number = self.network.parameters().iter().position(|one| one.name == name)?;
+        let values = last.gradients[number].as_deref()?;
+        let index = NetworkIndex(number);
+        Some(Gradient::new(index, last.prepared.keys(index), values))
     }
 
     /// The output of a layer for the last batch. What the network was asked for is as it was
@@ -213,7 +219,8 @@ impl Trainer {
             return Ok(output);
         }
         let wanted = self.matching.wanted(&last.prepared);
-        let values = wanted.iter().map(|wanted| read(&self.parameters, wanted, View::Present));
+        let values =
+            wanted.iter().map(|wanted| self.parameters.fetch_wanted(wanted, View::Present));
         let values = values.collect::<Result<Vec<_>>>()?;
         let values: Vec<&[f32]> = values.iter().map(|values| values.as_slice()).collect();
         self.network.look(&last.prepared, &values, layer)
@@ -297,7 +304,8 @@ impl Trainer {
     /// Begins a test with the values of now: averages, where the optimizer averages.
     pub fn test_begin(&mut self) -> Result<()> {
         self.test_tally.clear();
-        self.tested = Some(self.matching.dense(&self.network, &self.parameters, self.test_view)?);
+        self.tested =
+            Some(self.matching.fetch_dense(&self.network, &self.parameters, self.test_view)?);
         Ok(())
     }
 
@@ -310,7 +318,7 @@ impl Trainer {
             Error::new(contract::Kind::Conflict, "no test was begun; call test_begin first")
         })?;
         let prepared = self.network.prepare(batch)?;
-        let values = self.matching.values(&self.parameters, &prepared, dense, self.test_view)?;
+        let values = self.matching.fetch(&self.parameters, &prepared, dense, self.test_view)?;
         let values: Vec<&[f32]> = values.iter().map(|values| values.as_slice()).collect();
         let seen = self.network.test(&prepared, &values)?;
         self.test_tally.add(&seen)?;
@@ -324,15 +332,20 @@ impl Trainer {
 
     /// Leaves the servers for good; rows that live there can then no longer be read or saved.
     pub fn goodbye(&mut self) -> Result<()> {
-        self.updater.goodbye()
+        self.updater.goodbye()?;
+        if let Some(servers) = self.servers.take() {
+            self.parameters.detach(&servers);
+        }
+        Ok(())
     }
 
     /// A gradient that is not a number would destroy the parameter; an infinite one too, unless it
     /// is clipped.
     fn check_gradients(&self, gradients: &[Option<Vec<f32>>]) -> Result<()> {
-        for (at, gradient) in gradients.iter().enumerate() {
+        for (number, gradient) in gradients.iter().enumerate() {
             let Some(gradient) = gradient else { continue };
-            let description = &self.parameters.descriptions()[self.matching.place(at)];
+            let index = self.matching.index(NetworkIndex(number));
+            let description = self.parameters.description(index);
             let is_clipped = self.recipe.own(description).settings.clip.is_some();
             // The largest magnitude, as bits: unlike a search it is computed many at a time.
             let largest = |most: u32, number: &f32| most.max(number.to_bits() & MAGNITUDE);

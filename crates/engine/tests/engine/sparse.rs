@@ -5,7 +5,7 @@ use crate::net::Net;
 use crate::trial::{Trial, assert_near, numbers};
 use engine::batch::{Batch, Input, Lists, NO_ID, Rows};
 use engine::shape::{Level, Value};
-use engine::{Network, NetworkConfig};
+use engine::{Network, NetworkConfig, NetworkIndex};
 use serde_json::json;
 
 /// The numbers of the rows `keys` of a matrix.
@@ -40,7 +40,7 @@ fn a_sparse_gradient_is_the_rows_of_the_dense_one() {
             let (expected, found) = (dense.train(), sparse.train());
             assert_near(&case.name, &[found.cost as f32], &[expected.cost], 1e-5);
             for place in candidates {
-                let keys = sparse.prepared.keys(place).unwrap();
+                let keys = sparse.prepared.keys(NetworkIndex(place)).unwrap();
                 let width = net.topology.parameters[place].dims[1];
                 let all = expected.gradients[place].as_ref().unwrap();
                 let rows = rows_of(all, width, keys);
@@ -101,7 +101,7 @@ fn the_id_that_is_none_gives_zeros_and_no_gradient() {
         assert!(output[..2].iter().chain(&output[4..6]).all(|number| *number != 0.0));
         let gradient = trial.train().gradients[0].clone().unwrap();
         let is_moved: Vec<bool> = gradient.chunks(2).map(|row| row != [0.0, 0.0]).collect();
-        match trial.prepared.keys(0) {
+        match trial.prepared.keys(NetworkIndex(0)) {
             Some(keys) => assert_eq!((keys, &is_moved[..]), (&[1, 3][..], &[true, true][..])),
             None => assert_eq!(is_moved, [false, true, false, true]),
         }
@@ -120,7 +120,7 @@ fn the_id_that_is_none_counts_nothing_in_a_list() {
             let without = lists(&[&[1], &[], &[], &[2, 1]], without.clone());
             let [with, without] =
                 [with, without].map(|ids| Trial::with_batch(net.network(), batch(ids), 1));
-            assert_eq!(with.prepared.keys(0), without.prepared.keys(0));
+            assert_eq!(with.prepared.keys(NetworkIndex(0)), without.prepared.keys(NetworkIndex(0)));
             assert_eq!(with.look("out"), without.look("out"));
             assert_eq!(with.train().gradients, without.train().gradients);
         }
@@ -133,7 +133,7 @@ fn keys_without_a_bound_may_be_as_large_as_they_like() {
     let ids: Vec<u64> = [0, 1, 2, 3, 4, 2, 0].map(|place| keys[place]).into();
     let net = lookup(Value::Integer, 0, true);
     let unbounded = Trial::with_batch(net.network(), batch(Rows::Integer(ids)), 1);
-    assert_eq!(unbounded.prepared.keys(0), Some(&keys[..]));
+    assert_eq!(unbounded.prepared.keys(NetworkIndex(0)), Some(&keys[..]));
 
     let net = lookup(Value::Integer, 5, false);
     let places = Rows::Integer(vec![0, 1, 2, 3, 4, 2, 0]);
@@ -173,5 +173,5 @@ fn keys_are_those_of_all_layers_that_share_the_parameter_each_once() {
     batch.inputs[0].rows = Rows::Integer(vec![5, 2, 5]);
     batch.inputs[1].rows = Rows::Integer(vec![7, 5, NO_ID]);
     let prepared = net.network().prepare(batch).unwrap();
-    assert_eq!(prepared.keys(0), Some(&[5, 2, 7][..]));
+    assert_eq!(prepared.keys(NetworkIndex(0)), Some(&[5, 2, 7][..]));
 }

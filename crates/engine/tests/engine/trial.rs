@@ -3,7 +3,7 @@
 use crate::net::Net;
 use crate::random::Random;
 use engine::batch::{Batch, Output};
-use engine::{Network, Prepared, Trained};
+use engine::{Network, NetworkIndex, Prepared, Trained};
 
 pub(crate) struct Trial {
     pub(crate) network: Network,
@@ -24,7 +24,8 @@ impl Trial {
         let prepared = network.prepare(batch).unwrap_or_else(|error| panic!("{error}"));
         let values = network.parameters().iter().enumerate().map(|(place, parameter)| {
             let all = 0..parameter.dims[0] as u64;
-            let rows = prepared.keys(place).map_or_else(|| all.collect(), <[u64]>::to_vec);
+            let rows =
+                prepared.keys(NetworkIndex(place)).map_or_else(|| all.collect(), <[u64]>::to_vec);
             let row = |row: u64| {
                 let mut random = Random::new(seed ^ (place as u64 + 1) << 32 ^ row << 16);
                 (0..parameter.dims[1]).map(move |_| random.number())

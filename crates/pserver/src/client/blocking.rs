@@ -1,12 +1,14 @@
 //! The client for callers without a runtime: Python, and programs that just wait.
 
 use super::{
-    Addresses, Client, ClientConfig, Gradient, Page, Position, Pull, PullStyle, PushReport,
-    Restored, Start, Value,
+    Addresses, Client, ClientConfig, Page, Position, Pull, PullStyle, PushReport, Restored, Start,
+    Value,
 };
 use crate::message::Statistics;
 use contract::Result;
 use std::sync::Arc;
+use table::gradient::Gradient;
+use table::model::ModelIndex;
 use wire::blocking::{self, Interrupt};
 
 /// A [`Client`] with a runtime of its own, whose calls block. Errors as of the client's.
@@ -37,7 +39,7 @@ impl Blocking {
     }
 
     /// As [`Client::parameter`].
-    pub fn parameter(&self, name: &str) -> Result<usize> {
+    pub fn parameter(&self, name: &str) -> Result<ModelIndex> {
         self.client().parameter(name)
     }
 
@@ -117,7 +119,7 @@ impl Blocking {
     }
 
     /// As [`Client::scan`].
-    pub fn scan(&self, parameter: usize, is_averaged: bool, page: Page<'_>) -> Result<()> {
+    pub fn scan(&self, parameter: ModelIndex, is_averaged: bool, page: Page<'_>) -> Result<()> {
         self.wait(self.client().scan(parameter, is_averaged, page))
     }
 

@@ -2,7 +2,7 @@
 
 use contract::port::Ports;
 use contract::{Error, Kind, Result};
-use table::model::{Model, Parameter, Shape};
+use table::model::{Model, ModelIndex, Parameter, Shape};
 use table::placement;
 
 /// Links are numbered server by server, each server's dense ports first.
@@ -55,15 +55,16 @@ impl Layout {
         self.servers * if self.sparse_ports > 0 { self.sparse_ports } else { self.dense_ports }
     }
 
-    /// The place of a parameter in the model.
-    pub(super) fn find(&self, name: &str) -> Result<usize> {
-        self.parameters.iter().position(|placed| placed.name == name).ok_or_else(|| {
+    /// The index of a parameter in the model.
+    pub(super) fn find(&self, name: &str) -> Result<ModelIndex> {
+        let found = self.parameters.iter().position(|placed| placed.name == name);
+        found.map(ModelIndex).ok_or_else(|| {
             Error::new(Kind::NotFound, "the model has no such parameter").with("parameter", name)
         })
     }
 
-    pub(super) fn placed(&self, parameter: usize) -> Result<&Placed> {
-        self.parameters.get(parameter).ok_or_else(|| {
+    pub(super) fn placed(&self, parameter: ModelIndex) -> Result<&Placed> {
+        self.parameters.get(parameter.0).ok_or_else(|| {
             Error::invalid("the model has no such parameter")
                 .with("parameter", parameter)
                 .with("parameters", self.parameters.len())
@@ -71,11 +72,11 @@ impl Layout {
     }
 
     /// Refuses a parameter of the model that is named twice: its gradients would be counted twice.
-    pub(super) fn check_once(&self, parameters: impl Iterator<Item = usize>) -> Result<()> {
+    pub(super) fn check_once(&self, parameters: impl Iterator<Item = ModelIndex>) -> Result<()> {
         let mut seen = vec![false; self.parameters.len()];
         for parameter in parameters {
             let placed = self.placed(parameter)?;
-            if std::mem::replace(&mut seen[parameter], true) {
+            if std::mem::replace(&mut seen[parameter.0], true) {
                 return Err(placed.error("a parameter is in one push twice; merge its gradients"));
             }
         }
@@ -219,8 +220,8 @@ mod tests {
         );
         assert!(sparse.check_dense(4).is_err());
         assert!(dense.check_sparse(&[], 0).is_err());
-        assert!(layout.placed(9).is_err());
-        assert!(layout.check_once([0, 1, 0].into_iter()).is_err());
+        assert!(layout.placed(ModelIndex(9)).is_err());
+        assert!(layout.check_once([0, 1, 0].map(ModelIndex).into_iter()).is_err());
         assert_eq!(layout.find("none").unwrap_err().kind(), Kind::NotFound);
     }
 }

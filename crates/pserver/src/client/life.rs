@@ -7,6 +7,7 @@ use crate::message::{EntryHead, FLAG_AVERAGED, Head, Payload, Statistics, Verb, 
 use contract::{Error, Result};
 use futures_util::future::try_join_all;
 use std::sync::atomic::Ordering;
+use table::model::ModelIndex;
 use wire::Body;
 
 /// A page of a scan has at most so many rows, and about so many bytes.
@@ -54,10 +55,15 @@ impl Client {
 
     /// Shows all rows of a sparse parameter that exist, shard after shard, in pages of keys and
     /// values. Rows that are created meanwhile may be missing.
-    pub async fn scan(&self, parameter: usize, is_averaged: bool, page: Page<'_>) -> Result<()> {
+    pub async fn scan(
+        &self,
+        parameter: ModelIndex,
+        is_averaged: bool,
+        page: Page<'_>,
+    ) -> Result<()> {
         let width = self.layout.placed(parameter)?.width()? as u64;
         let rows_max = (SCAN_BYTES_MAX / (8 + 4 * width)).clamp(1, SCAN_ROWS_MAX);
-        let entry = EntryHead { parameter: parameter as u32, ..EntryHead::default() };
+        let entry = EntryHead { parameter: parameter.0 as u32, ..EntryHead::default() };
         let flags = if is_averaged { FLAG_AVERAGED } else { 0 };
         for (number, link) in self.links.iter().enumerate() {
             if self.layout.shard(number, true).is_none() {

@@ -39,6 +39,8 @@ use split::Shelf;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
+use table::gradient::Gradient;
+use table::model::ModelIndex;
 use wire::{Connector, Endpoint};
 
 /// A trainer's connection to all parameter servers of its job. Needs a tokio runtime with time and
@@ -55,27 +57,6 @@ pub struct Client {
     heartbeats: Vec<tokio::task::AbortHandle>,
 }
 
-/// Gradients of one parameter: sums over the samples of the step, never means.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Gradient<'a> {
-    /// Of all elements.
-    Dense {
-        /// Its place in the model.
-        parameter: usize,
-        /// As many as the parameter has elements.
-        values: &'a [f32],
-    },
-    /// Of some rows.
-    Sparse {
-        /// Its place in the model.
-        parameter: usize,
-        /// The rows; those that occur twice are summed, see [`ClientConfig::keys_are_unique`].
-        keys: &'a [u64],
-        /// A row for each key.
-        values: &'a [f32],
-    },
-}
-
 /// Values to be set have the form of gradients.
 pub type Value<'a> = Gradient<'a>;
 
@@ -84,15 +65,15 @@ pub type Value<'a> = Gradient<'a>;
 pub enum Pull<'a> {
     /// All elements.
     Dense {
-        /// Its place in the model.
-        parameter: usize,
+        /// Its index in the model.
+        parameter: ModelIndex,
         /// As long as the parameter has elements.
         out: &'a mut [f32],
     },
     /// Some rows; keys may repeat.
     Sparse {
-        /// Its place in the model.
-        parameter: usize,
+        /// Its index in the model.
+        parameter: ModelIndex,
         /// The rows.
         keys: &'a [u64],
         /// A row for each key.
@@ -201,8 +182,8 @@ impl Client {
         Ok(client)
     }
 
-    /// The place of a parameter in the model.
-    pub fn parameter(&self, name: &str) -> Result<usize> {
+    /// The index of a parameter in the model.
+    pub fn parameter(&self, name: &str) -> Result<ModelIndex> {
         self.layout.find(name)
     }
 

@@ -5,12 +5,14 @@
 //! another and answers a third at the same time; small parameters share frames. Rows travel in
 //! larger frames when pushed: a shard merges the frames of a step, which costs more than waiting.
 
+use super::Pull;
 use super::layout::Layout;
 use super::split::{Positions, Rows};
-use super::{Gradient, Pull};
 use crate::message::{EntryHead, Head, Payload, Verb};
 use contract::{Error, Kind, Result};
 use std::ops::{Deref, Range};
+use table::gradient::Gradient;
+use table::model::ModelIndex;
 use table::placement::BLOCK_ELEMENTS;
 
 /// A request with its parts where the caller has them.
@@ -190,7 +192,7 @@ impl<'a, 'p> Frames<'a, 'p> {
     /// says how many values that brought.
     fn add_blocks(
         &mut self,
-        parameter: usize,
+        parameter: ModelIndex,
         blocks: &'a [u64],
         elements: usize,
         mut attach: impl FnMut(&mut Request<'a>, &'a [u64]) -> usize,
@@ -214,7 +216,7 @@ impl<'a, 'p> Frames<'a, 'p> {
     /// Adds rows of a parameter, likewise.
     fn add_rows(
         &mut self,
-        parameter: usize,
+        parameter: ModelIndex,
         keys: &'a [u64],
         width: usize,
         mut attach: impl FnMut(&mut Request<'a>, Range<usize>) -> usize,
@@ -245,7 +247,7 @@ impl<'a, 'p> Frames<'a, 'p> {
 
     fn add(
         &mut self,
-        parameter: usize,
+        parameter: ModelIndex,
         keys: &'a [u64],
         bytes: usize,
         attach: impl FnOnce(&mut Request<'a>) -> usize,
@@ -255,7 +257,7 @@ impl<'a, 'p> Frames<'a, 'p> {
         request.keys.push(keys);
         let values = attach(request);
         request.entries.push(EntryHead {
-            parameter: parameter as u32,
+            parameter: parameter.0 as u32,
             keys: keys.len() as u32,
             values: values as u32,
             ..EntryHead::default()
@@ -329,7 +331,7 @@ mod tests {
         ) {
             let mut model = testing::model();
             let shape = table::model::Shape::Dense { elements: elements as u64 };
-            model.parameters[testing::DENSE].shape = shape;
+            model.parameters[testing::DENSE.0].shape = shape;
             let layout = Layout::new(&model, servers, Ports { dense, ..Ports::default() });
             let values: Vec<f32> = (0..elements).map(|i| i as f32).collect();
             let gradients = [Gradient::Dense { parameter: testing::DENSE, values: &values }];

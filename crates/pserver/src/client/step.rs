@@ -3,13 +3,15 @@
 use super::link::Link;
 use super::plan::{Plan, Request};
 use super::split::Rows;
-use super::{Client, Gradient, Pull, PullStyle, PushReport, Value};
+use super::{Client, Pull, PullStyle, PushReport, Value};
 use crate::message::{
     FLAG_AVERAGED, FLAG_DROPPED, FLAG_DUPLICATE, FLAG_LAST, FLAG_READ_ONLY, Head, Payload, Verb,
 };
 use contract::{Error, Kind, Result};
 use futures_util::future::try_join_all;
 use std::sync::{Mutex, PoisonError};
+use table::gradient::Gradient;
+use table::model::ModelIndex;
 use wire::Body;
 
 impl Client {
@@ -55,9 +57,7 @@ impl Client {
         samples: u64,
         pulls: &mut [Pull<'_>],
     ) -> Result<PushReport> {
-        self.layout.check_once(gradients.iter().map(|gradient| match gradient {
-            Gradient::Dense { parameter, .. } | Gradient::Sparse { parameter, .. } => *parameter,
-        }))?;
+        self.layout.check_once(gradients.iter().map(|gradient| *gradient.parameter()))?;
         let is_unique = self.shared.config.keys_are_unique;
         let given = self.given_rows(gradients, is_unique)?;
         let wanted = self.wanted_rows(pulls)?;
@@ -230,14 +230,14 @@ fn one_stream<'a>(pushes: Plan<'a>, pulls: Plan<'a>, is_same_order: bool) -> Vec
     stream
 }
 
-fn dense_parameters<'a>(gradients: &'a [Gradient<'_>]) -> impl Iterator<Item = usize> + 'a {
+fn dense_parameters<'a>(gradients: &'a [Gradient<'_>]) -> impl Iterator<Item = ModelIndex> + 'a {
     gradients.iter().filter_map(|gradient| match gradient {
         Gradient::Dense { parameter, .. } => Some(*parameter),
         Gradient::Sparse { .. } => None,
     })
 }
 
-fn wanted_parameters<'a>(pulls: &'a [Pull<'_>]) -> impl Iterator<Item = usize> + 'a {
+fn wanted_parameters<'a>(pulls: &'a [Pull<'_>]) -> impl Iterator<Item = ModelIndex> + 'a {
     pulls.iter().filter_map(|pull| match pull {
         Pull::Dense { parameter, .. } => Some(*parameter),
         Pull::Sparse { .. } => None,

@@ -2,11 +2,11 @@
 
 use contract::mode::Mode;
 use table::initializer::Initializer;
-use table::model::{Model, Parameter, Shape};
+use table::model::{Model, ModelIndex, Parameter, Shape};
 use table::optimizer::Settings;
 
-pub(super) const DENSE: usize = 0;
-pub(super) const SPARSE: usize = 1;
+pub(super) const DENSE: ModelIndex = ModelIndex(0);
+pub(super) const SPARSE: ModelIndex = ModelIndex(1);
 
 /// A dense parameter of seven blocks, the last one short, and a sparse one.
 pub(super) fn model() -> Model {

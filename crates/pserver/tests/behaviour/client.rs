@@ -4,24 +4,23 @@ use contract::mode::Mode;
 use contract::port::{Endpoint, Ports};
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
-use pserver::client::{
-    Addresses, Blocking, Client, ClientConfig, Gradient, Pull, PullStyle, Retry, Value,
-};
+use pserver::client::{Addresses, Blocking, Client, ClientConfig, Pull, PullStyle, Retry, Value};
 use pserver::server::{self, ServerConfig};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use table::gradient::Gradient;
 use table::initializer::Initializer;
-use table::model::{Model, Parameter, Shape};
+use table::model::{Model, ModelIndex, Parameter, Shape};
 use table::optimizer::Settings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 
-const DENSE: usize = 0;
-const SPARSE: usize = 1;
-const SMALL: usize = 2;
+const DENSE: ModelIndex = ModelIndex(0);
+const SPARSE: ModelIndex = ModelIndex(1);
+const SMALL: ModelIndex = ModelIndex(2);
 const WIDTH: usize = 4;
 /// Seven blocks, the last one short.
 const ELEMENTS: usize = 100_000;
@@ -434,7 +433,7 @@ async fn refusals_surface_at_once_and_name_the_server() {
     // Nothing of this is sent.
     let wrong = [
         Gradient::Dense { parameter: DENSE, values: &[1.0] },
-        Gradient::Dense { parameter: 9, values: &[] },
+        Gradient::Dense { parameter: ModelIndex(9), values: &[] },
         Gradient::Sparse { parameter: SPARSE, keys: &[1 << 50], values: &[0.0; WIDTH] },
     ];
     for gradient in wrong {

@@ -1,7 +1,9 @@
 //! The numbers of a parameter on their way to or from a file, whatever the format: in pieces, from
 //! or to wherever the parameter lives.
 
-use crate::parameters::{PIECE_ELEMENTS, Parameters, View};
+use crate::description::Description;
+use crate::parameters::Parameters;
+use crate::values::{DescriptionIndex, PIECE_ELEMENTS, View};
 use contract::{Error, Kind, Result};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -21,30 +23,30 @@ impl<'a> Content<'a> {
     /// Opens a parameter for writing it somewhere.
     pub(super) fn open(
         parameters: &'a Parameters,
-        place: usize,
+        index: DescriptionIndex,
         view: View,
     ) -> Result<Content<'a>> {
-        let description = &parameters.descriptions()[place];
+        let description = parameters.description(index);
         let Some(count) = description.elements() else {
-            return Content::spool(parameters, place, view);
+            return Content::spool(parameters, index, view);
         };
         let dense = match description.is_sparse {
             true => None,
-            false => Some(parameters.dense(place, view)?),
+            false => Some(parameters.fetch_dense(index, view)?),
         };
         let piece = Vec::new();
-        let values = Values { parameters, place, view, dense, next: 0, count, piece, read: 0 };
+        let values = ValueBytes { parameters, index, view, dense, next: 0, count, piece, read: 0 };
         Ok(Content { keys: None, values: Box::new(values), count })
     }
 
     /// The rows that exist, through files without a name: formats need sizes up front, keys and
     /// rows lie apart in them, and a second scan could see other rows than the first.
-    fn spool(parameters: &Parameters, place: usize, view: View) -> Result<Content<'a>> {
+    fn spool(parameters: &Parameters, index: DescriptionIndex, view: View) -> Result<Content<'a>> {
         let failed = |source| Error::io("cannot write a temporary file for the rows", source);
         let mut keys_file = tempfile::tempfile().map_err(failed)?;
         let mut rows_file = tempfile::tempfile().map_err(failed)?;
         let (mut rows, mut count) = (0, 0);
-        parameters.scan(&parameters.descriptions()[place].name, view, &mut |keys, values| {
+        parameters.scan(&parameters.description(index).name, view, &mut |keys, values| {
             rows += keys.len() as u64;
             count += values.len() as u64;
             keys_file.write_all(bytemuck::cast_slice(keys)).map_err(failed)?;
@@ -58,9 +60,9 @@ impl<'a> Content<'a> {
 }
 
 /// The bytes of a parameter of known size.
-struct Values<'a> {
+struct ValueBytes<'a> {
     parameters: &'a Parameters,
-    place: usize,
+    index: DescriptionIndex,
     view: View,
     /// A dense one is lent as a whole.
     dense: Option<Arc<Vec<f32>>>,
@@ -72,23 +74,22 @@ struct Values<'a> {
     read: usize,
 }
 
-impl Values<'_> {
+impl ValueBytes<'_> {
     fn fill(&mut self) -> Result<()> {
         let rest = self.count - self.next;
-        let length = rest.min(self.parameters.piece_elements(self.place) as u64) as usize;
+        let length = rest.min(self.parameters.piece_elements(self.index) as u64) as usize;
         self.piece.resize(length, 0.0);
         if let Some(dense) = &self.dense {
             self.piece.copy_from_slice(&dense[self.next as usize..][..length]);
         } else {
-            let name = &self.parameters.descriptions()[self.place].name;
-            self.parameters.read_range(name, self.next, &mut self.piece, self.view)?;
+            self.parameters.fetch_range(self.index, self.next, &mut self.piece, self.view)?;
         }
         (self.next, self.read) = (self.next + length as u64, 0);
         Ok(())
     }
 }
 
-impl Read for Values<'_> {
+impl Read for ValueBytes<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.read == self.piece.len() * 4 && self.next < self.count {
             self.fill().map_err(io::Error::other)?;
@@ -112,45 +113,55 @@ pub(super) fn io_error(message: &str, source: io::Error) -> Error {
 /// Sets a parameter of known size from `count` values.
 pub(super) fn load(
     parameters: &Parameters,
-    place: usize,
+    index: DescriptionIndex,
     count: u64,
     reader: &mut dyn Read,
 ) -> Result<()> {
-    let description = &parameters.descriptions()[place];
-    let elements = parameters.elements(place)?;
-    if count != elements {
-        let [rows, columns] = description.dims;
-        return Err(Error::invalid("the parameter has another size in the file than in the model")
-            .with("parameter", &description.name)
-            .with("file", count)
-            .with("model", format!("{elements} ({rows} x {columns})")));
-    }
+    let description = parameters.description(index);
+    let elements = check_size(parameters, index, count)?;
     let named = |error: Error| error.with("parameter", &description.name);
     if !description.is_sparse {
         // It is in this process as a whole in any case.
         let mut values = vec![0.0; elements as usize];
         read_numbers(reader, &mut values).map_err(named)?;
-        return parameters.set(&description.name, &values);
+        return parameters.store(&description.name, &values);
     }
-    let mut piece = vec![0.0; parameters.piece_elements(place)];
+    let mut piece = vec![0.0; parameters.piece_elements(index)];
     let mut next = 0;
     while next < elements {
         let length = (elements - next).min(piece.len() as u64) as usize;
         read_numbers(reader, &mut piece[..length]).map_err(named)?;
-        parameters.write_range(&description.name, next, &piece[..length])?;
+        parameters.store_range(index, next, &piece[..length])?;
         next += length as u64;
     }
     Ok(())
 }
 
+/// Checks that a file's `count` values are as many as the parameter has, and returns the number.
+pub(super) fn check_size(
+    parameters: &Parameters,
+    index: DescriptionIndex,
+    count: u64,
+) -> Result<u64> {
+    let elements = parameters.elements(index)?;
+    if count != elements {
+        let Description { name, dims: [rows, columns], .. } = parameters.description(index);
+        return Err(Error::invalid("the parameter has another size in the file than in the model")
+            .with("parameter", name)
+            .with("file", count)
+            .with("model", format!("{elements} ({rows} x {columns})")));
+    }
+    Ok(elements)
+}
+
 /// Sets the rows of `rows` keys of a sparse parameter from as many rows of values.
 pub(super) fn load_rows(
     parameters: &Parameters,
-    place: usize,
+    index: DescriptionIndex,
     rows: u64,
     (keys, values): (&mut dyn Read, &mut dyn Read),
 ) -> Result<()> {
-    let description = &parameters.descriptions()[place];
+    let description = parameters.description(index);
     let width = description.width();
     let named = |error: Error| error.with("parameter", &description.name);
     let rows_at_once = (PIECE_ELEMENTS / width).max(1) as u64;
@@ -161,7 +172,7 @@ pub(super) fn load_rows(
         let mut some_values = vec![0_f32; length * width];
         read_numbers(keys, &mut some_keys).map_err(named)?;
         read_numbers(values, &mut some_values).map_err(named)?;
-        parameters.set_rows(&description.name, &some_keys, &some_values)?;
+        parameters.store_rows(&description.name, &some_keys, &some_values)?;
         rest -= length as u64;
     }
     Ok(())
@@ -170,11 +181,11 @@ pub(super) fn load_rows(
 /// Rows that `keys` keys and `values` values make.
 pub(super) fn check_counts(
     parameters: &Parameters,
-    place: usize,
+    index: DescriptionIndex,
     keys: u64,
     values: u64,
 ) -> Result<()> {
-    let description = &parameters.descriptions()[place];
+    let description = parameters.description(index);
     let width = description.width() as u64;
     if keys.checked_mul(width) == Some(values) {
         return Ok(());

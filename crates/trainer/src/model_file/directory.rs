@@ -3,7 +3,8 @@
 
 use super::content::{self, Content, io_error};
 use super::parameter_file::Numbers;
-use crate::parameters::{Parameters, View};
+use crate::parameters::Parameters;
+use crate::values::{DescriptionIndex, View};
 use contract::{Error, Kind, Result};
 use disk::{Access, PendingFile};
 use std::fs::File;
@@ -90,9 +91,9 @@ pub fn save_directory(
             state(&mut file)?;
             file.publish()?;
         }
-        for (place, description) in parameters.descriptions().iter().enumerate() {
+        for (index, description) in parameters.indices().zip(parameters.descriptions()) {
             check_name(&description.name)?;
-            let mut content = Content::open(parameters, place, view)?;
+            let mut content = Content::open(parameters, index, view)?;
             if let Some((keys, count)) = &mut content.keys {
                 let name = keys_name(&description.name);
                 if parameters.index(&name).is_ok() {
@@ -144,35 +145,35 @@ fn load(parameters: &Parameters, directory: &Path, missing: Missing) -> Result<(
             "this is not a saved pass, or saving it was not finished: it has no file `done`",
         ));
     }
-    for (place, description) in parameters.descriptions().iter().enumerate() {
+    for (index, description) in parameters.indices().zip(parameters.descriptions()) {
         let name = &description.name;
         check_name(name)?;
         let file = directory.join(name);
         if !file.is_file() {
-            fill_missing(parameters, place, missing)?;
+            fill_missing(parameters, index, missing)?;
             continue;
         }
         let named = |error: Error| error.with("parameter", name);
         let (count, mut values) = open_numbers(&file, Numbers::Values).map_err(named)?;
         if description.elements().is_some() {
-            content::load(parameters, place, count, &mut values)?;
+            content::load(parameters, index, count, &mut values)?;
             continue;
         }
         let keys_file = directory.join(keys_name(name));
         let (keys, mut keys_reader) = open_numbers(&keys_file, Numbers::Keys).map_err(named)?;
-        content::check_counts(parameters, place, keys, count)?;
-        content::load_rows(parameters, place, keys, (&mut keys_reader, &mut values))?;
+        content::check_counts(parameters, index, keys, count)?;
+        content::load_rows(parameters, index, keys, (&mut keys_reader, &mut values))?;
     }
     Ok(())
 }
 
-fn fill_missing(parameters: &Parameters, place: usize, missing: Missing) -> Result<()> {
-    let name = &parameters.descriptions()[place].name;
+fn fill_missing(parameters: &Parameters, index: DescriptionIndex, missing: Missing) -> Result<()> {
+    let name = &parameters.description(index).name;
     match missing {
         Missing::Rand => Ok(()),
         Missing::Zero => {
-            let elements = parameters.elements(place)?;
-            content::load(parameters, place, elements, &mut std::io::repeat(0))
+            let elements = parameters.elements(index)?;
+            content::load(parameters, index, elements, &mut std::io::repeat(0))
         }
         Missing::Fail => Err(Error::new(
             Kind::NotFound,

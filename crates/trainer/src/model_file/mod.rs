@@ -3,11 +3,13 @@
 //!
 //! All of them stream: a parameter goes in or out in pieces, from or to wherever it lives, so that
 //! a table that does not fit in this process can still be saved and loaded. What is read is checked
-//! against the model before it is believed. Values that were read before an error stay set.
+//! against the model before it is believed. Of a tar nothing is set before all of it was checked; of
+//! the other formats, values that were read before an error stay set.
 //!
 //! A sparse parameter of keys without a bound is written as two things: `<name>.keys`, and
 //! `<name>` with the rows in the same order.
 
+mod checksums;
 mod config;
 mod content;
 mod directory;

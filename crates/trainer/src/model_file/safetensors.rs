@@ -4,7 +4,8 @@
 //! memory. Tensors are F32 and have the dims of their parameter.
 
 use super::content::{self, Content, io_error};
-use crate::parameters::{Parameters, View};
+use crate::parameters::Parameters;
+use crate::values::View;
 use contract::{Error, Kind, Result};
 use disk::{Access, PendingFile};
 use serde::{Deserialize, Serialize};
@@ -31,9 +32,8 @@ struct Tensor {
 /// Writes all parameters to a file, which appears complete or not at all.
 pub fn to_safetensors(parameters: &Parameters, path: &Path, view: View) -> Result<()> {
     // Opening costs nothing, but for keys without a bound: their number is to be known.
-    let places = 0..parameters.descriptions().len();
-    let mut contents =
-        places.map(|place| Content::open(parameters, place, view)).collect::<Result<Vec<_>>>()?;
+    let contents = parameters.indices().map(|index| Content::open(parameters, index, view));
+    let mut contents = contents.collect::<Result<Vec<_>>>()?;
     let header = plan(parameters, &contents)?;
     let failed = |source| io_error("cannot write the model", source).with("file", path.display());
     let mut file = PendingFile::create(path, Access::Ordinary)?;
@@ -89,25 +89,25 @@ fn load(parameters: &Parameters, path: &Path) -> Result<()> {
     let bytes = file.metadata().map_err(failed)?.len();
     let mut reader = BufReader::new(file);
     let (tensors, begin) = read_header(&mut reader, bytes)?;
-    for (place, description) in parameters.descriptions().iter().enumerate() {
+    for (index, description) in parameters.indices().zip(parameters.descriptions()) {
         let name = &description.name;
         let Some(values) = tensors.get(name) else { continue };
         let named = |error: Error| error.with("parameter", name);
         let count = values.check("F32", 4).map_err(named)?;
         if description.elements().is_some() {
             reader.seek(SeekFrom::Start(begin + values.data_offsets[0])).map_err(failed)?;
-            content::load(parameters, place, count, &mut reader)?;
+            content::load(parameters, index, count, &mut reader)?;
             continue;
         }
         let keys = tensors.get(&keys_name(name)).ok_or_else(|| {
             named(Error::new(Kind::Damaged, "the file has rows of this parameter but no keys"))
         })?;
         let rows = keys.check("U64", 8).map_err(named)?;
-        content::check_counts(parameters, place, rows, count)?;
+        content::check_counts(parameters, index, rows, count)?;
         reader.seek(SeekFrom::Start(begin + values.data_offsets[0])).map_err(failed)?;
         let mut keys_reader = BufReader::new(File::open(path).map_err(failed)?);
         keys_reader.seek(SeekFrom::Start(begin + keys.data_offsets[0])).map_err(failed)?;
-        content::load_rows(parameters, place, rows, (&mut keys_reader, &mut reader))?;
+        content::load_rows(parameters, index, rows, (&mut keys_reader, &mut reader))?;
     }
     Ok(())
 }

@@ -1,63 +1,104 @@
 //! The tar of `paddle.v2`: for each parameter `<name>`, its parameter file, and `<name>.protobuf`,
 //! its description.
 //!
-//! A parameter of keys without a bound has `<name>.keys` in front of the two. Callers compress, as
-//! the original does.
+//! A parameter of keys without a bound has `<name>.keys` in front of the two. The last member is
+//! `checksums.json`. Tars of the original have no checksums: of these the structure is checked, and
+//! that values and descriptions agree. Callers compress, as the original does.
 
+use super::checksums::{self, Checksums, Summing};
 use super::config::{self, CONFIG_BYTES_MAX};
 use super::content::{self, Content, io_error};
 use super::parameter_file::Numbers;
 use crate::description::Description;
-use crate::parameters::{Parameters, View};
+use crate::parameters::Parameters;
+use crate::values::{DescriptionIndex, View};
 use ::tar::{Archive, Builder, Entry, EntryType, Header};
 use contract::{Error, Kind, Result};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use table::model::{NAME_BYTES_MAX, PARAMETERS_MAX};
 
 const CONFIG_SUFFIX: &str = ".protobuf";
 const KEYS_SUFFIX: &str = ".keys";
-/// Three for each parameter.
-const MEMBERS_MAX: usize = PARAMETERS_MAX * 3;
+/// Three for each parameter, and the checksums.
+const MEMBERS_MAX: usize = PARAMETERS_MAX * 3 + 1;
+/// A name with every character escaped, and the numbers beside it.
+const CHECKSUMS_BYTES_MAX: u64 = MEMBERS_MAX as u64 * (NAME_BYTES_MAX as u64 * 6 + 128);
 const BLOCK_BYTES: usize = 512;
+/// The user in the headers of our tars: one with it and without checksums has lost them.
+const OWNER: &str = "paddlecloud";
 
 /// Writes all parameters as a tar.
 pub fn to_tar(parameters: &Parameters, writer: impl Write, view: View) -> Result<()> {
-    let mut builder = Builder::new(writer);
-    for (place, description) in parameters.descriptions().iter().enumerate() {
-        append(&mut builder, parameters, place, view)
+    let mut tar = TarWriter { builder: Builder::new(writer), checksums: Checksums::new() };
+    for (index, description) in parameters.indices().zip(parameters.descriptions()) {
+        tar.append(parameters, index, view)
             .map_err(|error| error.with("parameter", &description.name))?;
     }
-    let mut writer = builder.into_inner().map_err(write_failed)?;
+    let checksums = tar.checksums.encode()?;
+    tar.append_member(checksums::NAME, checksums.len() as u64, &checksums[..])?;
+    let mut writer = tar.builder.into_inner().map_err(write_failed)?;
     writer.flush().map_err(write_failed)
 }
 
 /// Sets the parameters that are both in the model and in the tar.
 ///
+/// The tar is copied to a temporary file and checked before anything is set.
+///
 /// # Errors
-/// If a parameter has another size in the tar than in the model, or the tar is damaged.
-pub fn init_from_tar(parameters: &Parameters, reader: impl Read) -> Result<()> {
-    let mut keys: HashMap<usize, (u64, File)> = HashMap::new();
-    walk(reader, &mut |member| {
+/// If a parameter has another size in the tar than in the model, the two have none in common, or
+/// the tar is damaged.
+pub fn init_from_tar(parameters: &Parameters, mut reader: impl Read) -> Result<()> {
+    let mut copy = spool(&mut reader)?;
+    let descriptions = check(&mut copy)?;
+    if !descriptions.iter().any(|described| parameters.index(&described.name).is_ok()) {
+        return Err(Error::invalid(
+            "the tar has none of the model's parameters; load a tar of the same network, or give \
+             the parameters the names of the tar's",
+        )
+        .with("in the tar", listing(&descriptions))
+        .with("in the model", listing(parameters.descriptions())));
+    }
+    for described in &descriptions {
+        if let (Ok(index), Some(elements)) =
+            (parameters.index(&described.name), described.elements())
+        {
+            content::check_size(parameters, index, elements)?;
+        }
+    }
+    load(parameters, copy)
+}
+
+/// Names, for a message.
+fn listing(descriptions: &[Description]) -> String {
+    const SHOWN: usize = 5;
+    let names: Vec<&str> = descriptions.iter().take(SHOWN).map(|one| one.name.as_str()).collect();
+    let more = if descriptions.len() > SHOWN { ", …" } else { "" };
+    format!("{}{more}", names.join(", "))
+}
+
+fn load(parameters: &Parameters, tar: File) -> Result<()> {
+    let mut keys: BTreeMap<DescriptionIndex, (u64, File)> = BTreeMap::new();
+    walk(tar, &mut |member| {
         if let Some(name) = member.name.strip_suffix(KEYS_SUFFIX)
-            && let Ok(place) = parameters.index(name)
-            && parameters.descriptions()[place].elements().is_none()
+            && let Ok(index) = parameters.index(name)
+            && parameters.description(index).elements().is_none()
         {
             let count = Numbers::Keys.read_header(&mut member.entry, member.bytes)?;
-            keys.insert(place, (count, spool(&mut member.entry)?));
+            keys.insert(index, (count, spool(&mut member.entry)?));
             return Ok(());
         }
-        let Ok(place) = parameters.index(&member.name) else { return Ok(()) };
+        let Ok(index) = parameters.index(&member.name) else { return Ok(()) };
         let count = Numbers::Values.read_header(&mut member.entry, member.bytes)?;
-        if parameters.descriptions()[place].elements().is_some() {
-            return content::load(parameters, place, count, &mut member.entry);
+        if parameters.description(index).elements().is_some() {
+            return content::load(parameters, index, count, &mut member.entry);
         }
-        let (rows, mut keys) = keys.remove(&place).ok_or_else(|| {
+        let (rows, mut keys) = keys.remove(&index).ok_or_else(|| {
             Error::new(Kind::Damaged, "the keys of a sparse parameter must come before its rows")
         })?;
-        content::check_counts(parameters, place, rows, count)?;
-        content::load_rows(parameters, place, rows, (&mut keys, &mut member.entry))
+        content::check_counts(parameters, index, rows, count)?;
+        content::load_rows(parameters, index, rows, (&mut keys, &mut member.entry))
     })
 }
 
@@ -67,83 +108,146 @@ pub fn init_from_tar(parameters: &Parameters, reader: impl Read) -> Result<()> {
 /// first and read twice.
 pub fn from_tar(mut reader: impl Read, seed: u64) -> Result<Parameters> {
     let mut copy = spool(&mut reader)?;
-    let mut descriptions: Vec<Description> = Vec::new();
-    let mut data = Vec::new();
-    walk(&copy, &mut |member| {
-        let Some(name) = member.name.strip_suffix(CONFIG_SUFFIX) else {
-            data.push(std::mem::take(&mut member.name));
-            return Ok(());
-        };
-        if member.bytes > CONFIG_BYTES_MAX {
-            return Err(Error::new(Kind::LimitExceeded, "a parameter's description is too long")
-                .with("bytes", member.bytes)
-                .with("limit", CONFIG_BYTES_MAX));
-        }
-        let mut bytes = Vec::new();
-        member.entry.read_to_end(&mut bytes).map_err(read_failed)?;
-        let description = config::decode(&bytes)?;
-        if description.name != name {
-            return Err(Error::new(Kind::Damaged, "a description is of another parameter")
-                .with("described", &description.name));
-        }
-        descriptions.push(description);
-        Ok(())
-    })?;
-    let parameters = Parameters::new(descriptions, seed)?;
-    for description in parameters.descriptions() {
-        if !data.contains(&description.name) {
-            return Err(Error::new(
-                Kind::Damaged,
-                "the tar describes a parameter it does not have",
-            )
-            .with("parameter", &description.name));
-        }
-    }
-    copy.seek(SeekFrom::Start(0)).map_err(read_failed)?;
-    init_from_tar(&parameters, copy)?;
+    let parameters = Parameters::new(check(&mut copy)?, seed)?;
+    load(&parameters, copy)?;
     Ok(parameters)
 }
 
-fn append(
-    builder: &mut Builder<impl Write>,
-    parameters: &Parameters,
-    place: usize,
-    view: View,
-) -> Result<()> {
-    let description = &parameters.descriptions()[place];
-    let name = &description.name;
-    for suffix in [CONFIG_SUFFIX, KEYS_SUFFIX] {
-        if parameters.index(&format!("{name}{suffix}")).is_ok() {
-            return Err(Error::invalid(
-                "this parameter's name with .protobuf or .keys is another parameter's name, which \
-                 a tar cannot tell apart; rename one",
-            ));
+/// Reads a tar to its end, finds what is wrong with it, and goes back to its beginning. Returns the
+/// descriptions in it.
+fn check(tar: &mut File) -> Result<Vec<Description>> {
+    let mut descriptions: Vec<Description> = Vec::new();
+    let mut numbers: HashMap<String, u64> = HashMap::new();
+    let mut names = HashSet::new();
+    let (mut found, mut listed) = (Checksums::new(), None);
+    let mut is_ours = false;
+    walk(&*tar, &mut |member| {
+        is_ours |= matches!(member.entry.header().username(), Ok(Some(OWNER)));
+        if !names.insert(member.name.clone()) {
+            return Err(Error::new(Kind::Damaged, "the tar has two members of this name"));
         }
+        if member.name == checksums::NAME {
+            let bytes = read_all(&mut member.entry, member.bytes, CHECKSUMS_BYTES_MAX)?;
+            listed = Some(Checksums::decode(&bytes)?);
+            return Ok(());
+        }
+        let mut entry = Summing::new(&mut member.entry);
+        if let Some(name) = member.name.strip_suffix(CONFIG_SUFFIX) {
+            let bytes = read_all(&mut entry, member.bytes, CONFIG_BYTES_MAX)?;
+            let description = config::decode(&bytes)?;
+            if description.name != name {
+                return Err(Error::new(Kind::Damaged, "a description is of another parameter")
+                    .with("described", &description.name));
+            }
+            descriptions.push(description);
+        } else if let Ok(count) = Numbers::Values.read_header(&mut entry, member.bytes) {
+            // Keys, and what somebody else has put into the tar, are not values.
+            numbers.insert(member.name.clone(), count);
+        }
+        io::copy(&mut entry, &mut io::sink()).map_err(read_failed)?;
+        found.add(member.name.clone(), entry);
+        Ok(())
+    })?;
+    match listed {
+        Some(listed) => found.check(&listed)?,
+        None if is_ours => {
+            return Err(Error::new(Kind::Damaged, "the tar is damaged: its checksums are missing"));
+        }
+        None => {}
     }
-    let Content { keys, values, count } = Content::open(parameters, place, view)?;
-    if let Some((keys, count)) = keys {
-        let bytes = Numbers::Keys.file_bytes(count);
-        let header = Numbers::Keys.header(count);
-        append_member(builder, &format!("{name}{KEYS_SUFFIX}"), bytes, header.chain(keys))?;
+    if descriptions.is_empty() {
+        return Err(Error::new(
+            Kind::Damaged,
+            "the tar has no parameter: it is empty, or it is not a model",
+        ));
     }
-    let header = Numbers::Values.header(count);
-    append_member(builder, name, Numbers::Values.file_bytes(count), header.chain(values))?;
-    let described = config::encode(description);
-    let name = format!("{name}{CONFIG_SUFFIX}");
-    append_member(builder, &name, described.len() as u64, &described[..])
+    for description in &descriptions {
+        check_described(description, names.contains(&description.name), &numbers)?;
+    }
+    tar.seek(SeekFrom::Start(0)).map_err(read_failed)?;
+    Ok(descriptions)
 }
 
-fn append_member(
-    builder: &mut Builder<impl Write>,
-    name: &str,
-    bytes: u64,
-    reader: impl Read,
+/// What a tar without checksums can still be held to: a description has values, as many as it says.
+fn check_described(
+    description: &Description,
+    is_there: bool,
+    counts: &HashMap<String, u64>,
 ) -> Result<()> {
-    let mut header = Header::new_gnu();
-    header.set_entry_type(EntryType::Regular);
-    header.set_mode(0o644);
-    header.set_size(bytes);
-    builder.append_data(&mut header, name, reader).map_err(write_failed)
+    let name = &description.name;
+    if !is_there {
+        return Err(Error::new(Kind::Damaged, "the tar describes a parameter it does not have")
+            .with("parameter", name));
+    }
+    let counted = counts.get(name).copied();
+    if counted.is_none() || description.elements().is_some_and(|size| Some(size) != counted) {
+        let [rows, columns] = description.dims;
+        return Err(Error::new(
+            Kind::Damaged,
+            "the values of a parameter have another size than its description says",
+        )
+        .with("parameter", name)
+        .with("described", format!("{rows} x {columns}"))
+        .with("values", counted.map_or("unreadable".to_owned(), |count| count.to_string())));
+    }
+    Ok(())
+}
+
+/// A tar under way.
+struct TarWriter<W: Write> {
+    builder: Builder<W>,
+    checksums: Checksums,
+}
+
+impl<W: Write> TarWriter<W> {
+    fn append(
+        &mut self,
+        parameters: &Parameters,
+        index: DescriptionIndex,
+        view: View,
+    ) -> Result<()> {
+        let description = parameters.description(index);
+        let name = &description.name;
+        if name == checksums::NAME {
+            return Err(Error::invalid("a tar has its checksums under this name; rename it"));
+        }
+        for suffix in [CONFIG_SUFFIX, KEYS_SUFFIX] {
+            if parameters.index(&format!("{name}{suffix}")).is_ok() {
+                return Err(Error::invalid(
+                    "this parameter's name with .protobuf or .keys is another parameter's name, \
+                     which a tar cannot tell apart; rename one",
+                ));
+            }
+        }
+        let Content { keys, values, count } = Content::open(parameters, index, view)?;
+        if let Some((keys, count)) = keys {
+            let bytes = Numbers::Keys.file_bytes(count);
+            let header = Numbers::Keys.header(count);
+            self.append_member(&format!("{name}{KEYS_SUFFIX}"), bytes, header.chain(keys))?;
+        }
+        let header = Numbers::Values.header(count);
+        self.append_member(name, Numbers::Values.file_bytes(count), header.chain(values))?;
+        let described = config::encode(description);
+        let name = format!("{name}{CONFIG_SUFFIX}");
+        self.append_member(&name, described.len() as u64, &described[..])
+    }
+
+    fn append_member(&mut self, name: &str, bytes: u64, reader: impl Read) -> Result<()> {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(EntryType::Regular);
+        header.set_mode(0o644);
+        header.set_size(bytes);
+        header.set_username(OWNER).map_err(write_failed)?;
+        let mut reader = Summing::new(reader);
+        self.builder.append_data(&mut header, name, &mut reader).map_err(write_failed)?;
+        if reader.bytes_read() != bytes {
+            return Err(Error::new(Kind::Conflict, "the parameter changed its size while saved")
+                .with("expected_bytes", bytes)
+                .with("bytes", reader.bytes_read()));
+        }
+        self.checksums.add(name.to_owned(), reader);
+        Ok(())
+    }
 }
 
 /// A file in a tar.
@@ -191,6 +295,18 @@ fn check_end(mut reader: impl Read) -> Result<()> {
         return Err(Error::new(Kind::Damaged, "the tar has no proper end mark"));
     }
     Ok(())
+}
+
+/// A member that is kept in memory.
+fn read_all(reader: &mut dyn Read, bytes: u64, limit: u64) -> Result<Vec<u8>> {
+    if bytes > limit {
+        return Err(Error::new(Kind::LimitExceeded, "a member of the tar is too long")
+            .with("bytes", bytes)
+            .with("limit", limit));
+    }
+    let mut content = Vec::new();
+    reader.read_to_end(&mut content).map_err(read_failed)?;
+    Ok(content)
 }
 
 /// Copies to a temporary file without a name, and goes to its beginning.

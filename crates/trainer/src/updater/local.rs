@@ -1,24 +1,25 @@
-//! The optimizer in this process: one trainer, its values in [`Parameters`].
+//! The optimizer in this process: one trainer, its values in [`Values`].
 //!
 //! Steps, samples and passes are counted as a shard of the servers counts them for a single sync
 //! trainer, and the same code applies the gradients, so the results have the same bits.
 
 use super::state::{Counts, Trained};
-use super::{Given, Updater, Wanted, read};
-use crate::parameters::{Parameters, View};
+use super::{Updater, Wanted, read};
 use crate::recipe::Recipe;
+use crate::values::{DescriptionIndex, Values};
 use contract::Result;
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use table::gradient::Gradient;
 use table::optimizer::Now;
 
 /// Trains some of the parameters in this process.
 pub struct Local {
-    parameters: Arc<Parameters>,
+    values: Arc<Values>,
     recipe: Recipe,
-    /// By place in [`Parameters::descriptions`].
-    is_trained: Vec<bool>,
+    trained: BTreeSet<DescriptionIndex>,
     /// Tells its parameters from those that another updater has taken over.
     owner: u64,
     version: u64,
@@ -29,28 +30,19 @@ pub struct Local {
 static OWNERS: AtomicU64 = AtomicU64::new(1);
 
 impl Local {
-    /// Takes the parameters at `trained` over; what an optimizer kept beside them begins anew.
+    /// Takes the `trained` parameters over; what an optimizer kept beside them begins anew.
     ///
     /// # Errors
     /// If the optimizer cannot be, or their values are on servers.
-    pub fn new(parameters: Arc<Parameters>, recipe: Recipe, trained: &[usize]) -> Result<Local> {
+    pub fn new(values: Arc<Values>, recipe: Recipe, trained: &[DescriptionIndex]) -> Result<Local> {
         recipe.optimizer.check()?;
-        let mut is_trained = vec![false; parameters.descriptions().len()];
         let owner = OWNERS.fetch_add(1, Ordering::Relaxed);
-        let local = Local {
-            parameters,
-            recipe,
-            is_trained: Vec::new(),
-            owner,
-            version: 0,
-            samples: 0,
-            pass: 0,
-        };
-        for &place in trained {
-            local.parameters.train(place, owner, &local.recipe, local.now())?;
-            is_trained[place] = true;
+        let trained = trained.iter().copied().collect();
+        let local = Local { values, recipe, trained, owner, version: 0, samples: 0, pass: 0 };
+        for &index in &local.trained {
+            local.values.train(index, owner, &local.recipe, local.now())?;
         }
-        Ok(Local { is_trained, ..local })
+        Ok(local)
     }
 
     fn now(&self) -> Now {
@@ -58,19 +50,14 @@ impl Local {
     }
 
     fn trained(&self) -> Trained<'_> {
-        let places = self.is_trained.iter().enumerate().filter(|(_, is_trained)| **is_trained);
-        Trained {
-            parameters: &self.parameters,
-            places: places.map(|(place, _)| place).collect(),
-            optimizer: &self.recipe.optimizer,
-        }
+        let indices = self.trained.iter().copied().collect();
+        Trained { values: &self.values, indices, optimizer: &self.recipe.optimizer }
     }
 
     fn turn(&self) {
         let now = self.now();
-        for (place, _) in self.is_trained.iter().enumerate().filter(|(_, is_trained)| **is_trained)
-        {
-            self.parameters.turn(place, self.owner, now);
+        for &index in &self.trained {
+            self.values.turn(index, self.owner, now);
         }
     }
 }
@@ -78,20 +65,20 @@ impl Local {
 impl Updater for Local {
     fn fetch(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Arc<Vec<f32>>>> {
         let fetch = |wanted: &Wanted<'_>| match wanted.keys {
-            Some(keys) if self.is_trained[wanted.place] => {
-                let width = self.parameters.descriptions()[wanted.place].width();
+            Some(keys) if self.trained.contains(&wanted.parameter) => {
+                let width = self.values.description(wanted.parameter).width();
                 let mut rows = vec![0.0; keys.len() * width];
-                self.parameters.fetch_rows(wanted.place, keys, &mut rows)?;
+                self.values.fetch_rows(wanted.parameter, keys, &mut rows)?;
                 Ok(Arc::new(rows))
             }
-            _ => read(&self.parameters, wanted, View::Present),
+            _ => read(&self.values, wanted),
         };
         wanted.iter().map(fetch).collect()
     }
 
-    fn update(&mut self, gradients: &[Given<'_>], samples: u64) -> Result<()> {
-        for given in gradients.iter().filter(|given| self.is_trained[given.place]) {
-            self.parameters.apply(given.place, self.owner, given.keys, given.values)?;
+    fn update(&mut self, gradients: &[Gradient<'_, DescriptionIndex>], samples: u64) -> Result<()> {
+        for gradient in gradients.iter().filter(|one| self.trained.contains(one.parameter())) {
+            self.values.apply(self.owner, gradient)?;
         }
         self.version += 1;
         self.samples += samples;

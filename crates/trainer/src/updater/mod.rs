@@ -8,30 +8,20 @@ pub use local::Local;
 pub use remote::{Remote, RemoteConfig};
 pub use state::Counts;
 
-use crate::parameters::{Parameters, View};
+use crate::values::{DescriptionIndex, Values, View};
 use contract::{Error, Kind, Result};
 use pserver::client::Restored;
 use std::io::{Read, Write};
 use std::sync::Arc;
+use table::gradient::Gradient;
 
 /// Values of one parameter that a batch needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// Its place in [`Parameters::descriptions`].
-    pub place: usize,
+    /// The parameter.
+    pub parameter: DescriptionIndex,
     /// The rows, each once; `None` for all elements.
     pub keys: Option<&'a [u64]>,
-}
-
-/// The gradient of one parameter, summed over the samples of a batch.
-#[derive(Debug, Clone, Copy)]
-pub struct Given<'a> {
-    /// Its place in [`Parameters::descriptions`].
-    pub place: usize,
-    /// The rows, each once; `None` for all elements.
-    pub keys: Option<&'a [u64]>,
-    /// As many as the values.
-    pub values: &'a [f32],
 }
 
 /// Brings the values for a batch and takes its gradients.
@@ -40,7 +30,7 @@ pub trait Updater: Send + Sync {
     fn fetch(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Arc<Vec<f32>>>>;
 
     /// Applies the gradients of a batch of `samples` samples.
-    fn update(&mut self, gradients: &[Given<'_>], samples: u64) -> Result<()>;
+    fn update(&mut self, gradients: &[Gradient<'_, DescriptionIndex>], samples: u64) -> Result<()>;
 
     /// A pass over the data begins.
     fn start_pass(&mut self) -> Result<()>;
@@ -92,22 +82,13 @@ fn elsewhere() -> Error {
     Error::new(Kind::Unsupported, "the servers keep the state of this training; they save it")
 }
 
-/// The values of a parameter that nobody trains, or that are only looked at.
-pub(crate) fn read(
-    parameters: &Parameters,
-    wanted: &Wanted<'_>,
-    view: View,
-) -> Result<Arc<Vec<f32>>> {
-    let place = wanted.place;
-    let description = &parameters.descriptions()[place];
-    match wanted.keys {
-        Some(keys) => {
-            let mut rows = vec![0.0; keys.len() * description.width()];
-            parameters.check_rows(place, keys, rows.len())?;
-            parameters.read_rows(place, keys, &mut rows, view)?;
-            Ok(Arc::new(rows))
-        }
-        None if description.is_sparse => parameters.get(&description.name, view).map(Arc::new),
-        None => parameters.dense(place, view),
-    }
+/// The values, in this process, of a parameter that the updater does not train. Only a sparse one
+/// is wanted by keys: `Matching::for_training` has checked that.
+fn read(values: &Values, wanted: &Wanted<'_>) -> Result<Arc<Vec<f32>>> {
+    let index = wanted.parameter;
+    let Some(keys) = wanted.keys else { return values.dense(index, View::Present) };
+    let mut rows = vec![0.0; keys.len() * values.description(index).width()];
+    values.check_rows(index, keys, rows.len())?;
+    values.read_rows(index, keys, &mut rows, View::Present)?;
+    Ok(Arc::new(rows))
 }

@@ -1,20 +1,21 @@
 //! The optimizer on the parameter servers.
 //!
 //! Trainer 0 brings the values that were set or trained before; all others the servers make
-//! themselves, by the function that [`Parameters`] has too. A step pulls the rows of its batch,
+//! themselves, by the function that [`Values`] has too. A step pulls the rows of its batch,
 //! then pushes gradients and pulls dense values in one go. Static parameters stay here.
 
-use super::{Given, Updater, Wanted, read};
-use crate::parameters::{Parameters, View};
+use super::{Updater, Wanted, read};
 use crate::recipe::{Own, Recipe};
+use crate::servers::Servers;
+use crate::values::{DescriptionIndex, Values, View};
 use contract::Result;
 use contract::port::Endpoint;
 use pserver::client::{
-    Addresses, Blocking, ClientConfig, Gradient, Interrupt, Pull, Restored, Value,
-    fresh_incarnation,
+    Addresses, Blocking, ClientConfig, Interrupt, Pull, Restored, fresh_incarnation,
 };
 use std::sync::Arc;
-use table::model::{Model, Parameter};
+use table::gradient::Gradient;
+use table::model::{Model, ModelIndex, Parameter};
 use table::optimizer::{Momentum, Optimizer, Rule};
 
 /// How to reach the servers, and as whom.
@@ -42,96 +43,98 @@ impl RemoteConfig {
 
 /// Trains some of the parameters on the servers.
 pub struct Remote {
-    parameters: Arc<Parameters>,
-    client: Arc<Blocking>,
-    /// By place in the servers' model: the place in [`Parameters::descriptions`].
-    trained: Vec<usize>,
-    /// By place in [`Parameters::descriptions`]: the place in the servers' model.
-    remote_places: Vec<Option<usize>>,
-    /// By place in the servers' model: memory for the next dense values.
-    spare: Vec<Vec<f32>>,
+    values: Arc<Values>,
+    servers: Arc<Servers>,
+    /// The dense parameters that are trained, with memory for their next values.
+    dense: Vec<Copied>,
     is_resting: bool,
 }
 
-struct Servers(Box<dyn Addresses>);
+/// A dense parameter on the servers, which is copied after every step.
+struct Copied {
+    here: DescriptionIndex,
+    there: ModelIndex,
+    spare: Vec<f32>,
+}
 
-impl Addresses for Servers {
+struct AnyAddresses(Box<dyn Addresses>);
+
+impl Addresses for AnyAddresses {
     fn addresses(&self) -> Vec<Endpoint> {
         self.0.addresses()
     }
 }
 
 impl Remote {
-    /// Joins the servers with the parameters at `trained`, brings or fetches their values.
+    /// Joins the servers with the `trained` parameters, brings or fetches their values.
     ///
     /// # Errors
     /// As [`Blocking::connect`].
     pub fn new(
-        parameters: Arc<Parameters>,
+        values: Arc<Values>,
         recipe: &Recipe,
-        trained: &[usize],
+        trained: &[DescriptionIndex],
         config: RemoteConfig,
     ) -> Result<Remote> {
-        let descriptions = parameters.descriptions();
-        let describe = |&place: &usize| {
-            let Own { settings, mode } = recipe.own(&descriptions[place]);
-            Parameter { settings, mode, ..(&descriptions[place]).into() }
+        let describe = |&index: &DescriptionIndex| {
+            let description = values.description(index);
+            let Own { settings, mode } = recipe.own(description);
+            Parameter { settings, mode, ..description.into() }
         };
         let described = trained.iter().map(describe).collect();
         let optimizer = recipe.optimizer.clone();
-        let model = Model { seed: parameters.seed(), optimizer, parameters: described };
+        let model = Model { seed: values.seed(), optimizer, parameters: described };
         let client_config = ClientConfig { model, ..config.client };
-        let client = Blocking::connect(client_config, Servers(config.addresses), config.interrupt)?;
-        let client = Arc::new(client);
-        let mut remote_places = vec![None; descriptions.len()];
-        for (at, &place) in trained.iter().enumerate() {
-            remote_places[place] = Some(at);
-        }
-        let mut remote = Remote {
-            client,
-            trained: trained.to_vec(),
-            remote_places,
-            spare: vec![Vec::new(); trained.len()],
-            is_resting: false,
-            parameters,
+        let addresses = AnyAddresses(config.addresses);
+        let client = Blocking::connect(client_config, addresses, config.interrupt)?;
+        let servers = Arc::new(Servers::new(client, trained));
+        let copied = |&here: &DescriptionIndex| {
+            let there = servers.index(here).filter(|_| !values.description(here).is_sparse)?;
+            Some(Copied { here, there, spare: Vec::new() })
         };
+        let dense = trained.iter().filter_map(copied).collect();
+        let mut remote = Remote { values, servers, dense, is_resting: false };
         if remote.rank().0 == 0 {
-            if remote.client.start().needs_values {
+            if remote.client().start().needs_values {
                 remote.bring()?;
             }
-            remote.client.begin()?;
+            remote.client().begin()?;
         }
-        for (at, &place) in trained.iter().enumerate() {
-            remote.parameters.attach(place, &remote.client, at);
-        }
+        trained.iter().for_each(|index| remote.values.give_away(*index));
         remote.renew(&[], None)?;
         Ok(remote)
     }
 
-    /// The connection, for what is not part of a step: checkpoints, statistics.
-    pub fn client(&self) -> &Blocking {
-        &self.client
+    /// The servers, for what is not part of a step.
+    pub(crate) fn servers(&self) -> &Arc<Servers> {
+        &self.servers
     }
 
-    /// Ends a rest; the values are then those of now.
+    fn client(&self) -> &Blocking {
+        self.servers.client()
+    }
+
+    /// Ends a rest; the values are then the current ones.
     fn wake(&mut self) -> Result<()> {
         if !self.is_resting {
             return Ok(());
         }
-        self.client.wake()?;
+        self.client().wake()?;
         self.is_resting = false;
         self.renew(&[], None)
     }
 
-    /// Sends the values that differ from the first ones.
+    /// Sends the values that differ from the first ones. Rows that are on other servers are an
+    /// error: they would be lost.
     fn bring(&self) -> Result<()> {
-        for (parameter, &place) in self.trained.iter().enumerate() {
-            if self.parameters.descriptions()[place].is_sparse {
-                self.parameters.scan_local(place, &mut |keys, values| {
-                    self.client.set(&[Value::Sparse { parameter, keys, values }])
+        for (here, there) in self.servers.parameters() {
+            let description = self.values.description(here);
+            if description.is_sparse {
+                self.values.scan(here, View::Present, &mut |keys, values| {
+                    self.servers.store_rows(there, keys, description.width(), values)
                 })?;
-            } else if let Some(values) = self.parameters.changed(place) {
-                self.client.set(&[Value::Dense { parameter, values: &values }])?;
+            } else if let Some(values) = self.values.changed(here) {
+                self.servers.store_dense(there, &values)?;
             }
         }
         Ok(())
@@ -139,22 +142,18 @@ impl Remote {
 
     /// Pushes a step, if there is one, and copies the dense parameters from the servers.
     fn renew(&mut self, gradients: &[Gradient<'_>], samples: Option<u64>) -> Result<()> {
-        let mut pulls = Vec::new();
-        for ((parameter, out), &place) in self.spare.iter_mut().enumerate().zip(&self.trained) {
-            let description = &self.parameters.descriptions()[place];
-            if let (false, Some(elements)) = (description.is_sparse, description.elements()) {
-                out.resize(elements as usize, 0.0);
-                pulls.push(Pull::Dense { parameter, out });
-            }
+        let mut pulls = Vec::with_capacity(self.dense.len());
+        for Copied { here, there, spare } in &mut self.dense {
+            spare.resize(self.values.elements(*here)? as usize, 0.0);
+            pulls.push(Pull::Dense { parameter: *there, out: spare });
         }
+        let client = self.servers.client();
         match samples {
-            Some(samples) => self.client.push_pull(gradients, samples, &mut pulls).map(|_| ())?,
-            None => self.client.pull(&mut pulls)?,
+            Some(samples) => client.push_pull(gradients, samples, &mut pulls).map(|_| ())?,
+            None => client.pull(&mut pulls)?,
         }
-        for (spare, &place) in self.spare.iter_mut().zip(&self.trained) {
-            if !self.parameters.descriptions()[place].is_sparse {
-                *spare = self.parameters.renew(place, std::mem::take(spare));
-            }
+        for Copied { here, spare, .. } in &mut self.dense {
+            *spare = self.values.renew(*here, std::mem::take(spare));
         }
         Ok(())
     }
@@ -163,41 +162,36 @@ impl Remote {
 impl Updater for Remote {
     fn fetch(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Arc<Vec<f32>>>> {
         self.wake()?;
-        let descriptions = self.parameters.descriptions();
         let mut rows: Vec<Option<Vec<f32>>> = Vec::with_capacity(wanted.len());
-        for wanted in wanted {
-            let keys = wanted.keys.filter(|_| self.remote_places[wanted.place].is_some());
-            let width = descriptions[wanted.place].width();
+        for Wanted { parameter, keys } in wanted {
+            let keys = keys.filter(|_| self.servers.index(*parameter).is_some());
+            let width = self.values.description(*parameter).width();
             rows.push(keys.map(|keys| vec![0.0; keys.len() * width]));
         }
         let mut pulls = Vec::new();
         for (wanted, rows) in wanted.iter().zip(&mut rows) {
-            let at = self.remote_places[wanted.place];
-            if let (Some(parameter), Some(keys), Some(out)) = (at, wanted.keys, rows) {
+            let there = self.servers.index(wanted.parameter);
+            if let (Some(parameter), Some(keys), Some(out)) = (there, wanted.keys, rows) {
                 pulls.push(Pull::Sparse { parameter, keys, out });
             }
         }
         if !pulls.is_empty() {
-            self.client.pull(&mut pulls)?;
+            self.client().pull(&mut pulls)?;
         }
         let fetched = wanted.iter().zip(rows).map(|(wanted, rows)| match rows {
             Some(rows) => Ok(Arc::new(rows)),
-            None => read(&self.parameters, wanted, View::Present),
+            None => read(&self.values, wanted),
         });
         fetched.collect()
     }
 
-    fn update(&mut self, gradients: &[Given<'_>], samples: u64) -> Result<()> {
+    fn update(&mut self, gradients: &[Gradient<'_, DescriptionIndex>], samples: u64) -> Result<()> {
         self.wake()?;
+        let there =
+            |gradient: &Gradient<'_, DescriptionIndex>| self.servers.index(*gradient.parameter());
         let gradients: Vec<Gradient<'_>> = gradients
             .iter()
-            .filter_map(|given| {
-                let (parameter, values) = (self.remote_places[given.place]?, given.values);
-                Some(match given.keys {
-                    Some(keys) => Gradient::Sparse { parameter, keys, values },
-                    None => Gradient::Dense { parameter, values },
-                })
-            })
+            .filter_map(|gradient| Some(gradient.with_parameter(there(gradient)?)))
             .collect();
         self.renew(&gradients, Some(samples))
     }
@@ -207,7 +201,7 @@ impl Updater for Remote {
     }
 
     fn finish_pass(&mut self) -> Result<()> {
-        self.client.finish_pass()?;
+        self.client().finish_pass()?;
         self.is_resting = false;
         // The others may have had more batches.
         self.renew(&[], None)
@@ -215,30 +209,26 @@ impl Updater for Remote {
 
     fn rest(&mut self) -> Result<()> {
         if !self.is_resting {
-            self.client.rest()?;
+            self.client().rest()?;
             self.is_resting = true;
         }
         Ok(())
     }
 
     fn next_cut(&self) -> Option<u64> {
-        Some(self.client.position().cut + 1)
+        Some(self.client().position().cut + 1)
     }
 
     fn restored(&self) -> Vec<Restored> {
-        self.client.restored()
+        self.client().restored()
     }
 
     fn goodbye(&mut self) -> Result<()> {
-        self.client.goodbye()?;
-        for &place in &self.trained {
-            self.parameters.detach(place);
-        }
-        Ok(())
+        self.client().goodbye()
     }
 
     fn rank(&self) -> (u32, u32) {
-        let config = self.client.client().config();
+        let config = self.client().client().config();
         (config.rank, config.trainers)
     }
 }

@@ -7,7 +7,7 @@
 //! averages, because then the parameter's own file has the averages), its state, its counters. Of a
 //! sparse one pages of rows: keys, values, state, counters of each page.
 
-use crate::parameters::{Kept, Parameters};
+use crate::values::{DescriptionIndex, Kept, Values};
 use contract::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
@@ -54,17 +54,17 @@ struct Entry {
     counters: u64,
 }
 
-/// The parameters that are trained, by their places, and how.
+/// The parameters that are trained, and how.
 pub(super) struct Trained<'a> {
-    pub(super) parameters: &'a Parameters,
-    pub(super) places: Vec<usize>,
+    pub(super) values: &'a Values,
+    pub(super) indices: Vec<DescriptionIndex>,
     pub(super) optimizer: &'a Optimizer,
 }
 
 impl Trained<'_> {
     /// Writes the state.
     pub(super) fn write(&self, counts: Counts, writer: &mut dyn Write) -> Result<()> {
-        let entries = self.places.iter().map(|&place| self.entry(place));
+        let entries = self.indices.iter().map(|&index| self.entry(index));
         let header = Header {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -78,9 +78,9 @@ impl Trained<'_> {
         })?;
         writer.write_all(&(text.len() as u64).to_le_bytes()).map_err(failed)?;
         writer.write_all(&text).map_err(failed)?;
-        for (&place, entry) in self.places.iter().zip(&header.parameters) {
-            for (from, count) in self.pages(place, entry) {
-                let kept = self.parameters.kept(place, from, count)?;
+        for (&index, entry) in self.indices.iter().zip(&header.parameters) {
+            for (from, count) in self.pages(index, entry) {
+                let kept = self.values.kept(index, from, count)?;
                 let mut write = |bytes: &[u8]| writer.write_all(bytes).map_err(failed);
                 if let Some(keys) = &kept.keys {
                     write(bytemuck::cast_slice(keys))?;
@@ -104,16 +104,16 @@ impl Trained<'_> {
         if header.optimizer != *self.optimizer {
             return Err(Error::new(Kind::Conflict, "the state is of another optimizer"));
         }
-        let fits = header.parameters.len() == self.places.len()
-            && header.parameters.iter().zip(&self.places).all(|(entry, &place)| {
-                self.entry(place).is_ok_and(|own| Entry { rows: entry.rows, ..own } == *entry)
+        let fits = header.parameters.len() == self.indices.len()
+            && header.parameters.iter().zip(&self.indices).all(|(entry, &index)| {
+                self.entry(index).is_ok_and(|own| Entry { rows: entry.rows, ..own } == *entry)
             });
         if !fits {
             return Err(Error::new(Kind::Conflict, "the state is of another network"));
         }
-        for (&place, entry) in self.places.iter().zip(&header.parameters) {
-            self.parameters.forget_rows(place)?;
-            for (_, count) in self.pages(place, entry) {
+        for (&index, entry) in self.indices.iter().zip(&header.parameters) {
+            self.values.forget_rows(index)?;
+            for (_, count) in self.pages(index, entry) {
                 let keys = entry.rows.map(|_| numbers(reader, count)).transpose()?;
                 let kept = Kept {
                     keys,
@@ -121,18 +121,18 @@ impl Trained<'_> {
                     state: numbers(reader, count * entry.state as usize)?,
                     counters: numbers(reader, count * entry.counters as usize)?,
                 };
-                self.parameters.restore(place, kept)?;
+                self.values.restore(index, kept)?;
             }
         }
         Ok(header.counts)
     }
 
-    fn entry(&self, place: usize) -> Result<Entry> {
-        let (rows, state, counters) = self.parameters.kept_sizes(place)?;
-        let description = &self.parameters.descriptions()[place];
+    fn entry(&self, index: DescriptionIndex) -> Result<Entry> {
+        let (rows, state, counters) = self.values.kept_sizes(index)?;
+        let description = self.values.description(index);
         let values = match rows {
             Some(_) => description.width() as u64,
-            None if self.optimizer.average.is_some() => self.parameters.elements(place)?,
+            None if self.optimizer.average.is_some() => self.values.elements(index)?,
             None => 0,
         };
         let (state, counters) = (state as u64, counters as u64);
@@ -140,10 +140,10 @@ impl Trained<'_> {
     }
 
     /// First row and rows of each page; a dense parameter is one.
-    fn pages(&self, place: usize, entry: &Entry) -> Vec<(usize, usize)> {
+    fn pages(&self, index: DescriptionIndex, entry: &Entry) -> Vec<(usize, usize)> {
         let Some(rows) = entry.rows else { return vec![(0, 1)] };
-        let width = self.parameters.descriptions()[place].width();
-        let at_once = self.parameters.piece_elements(place) / width;
+        let width = self.values.description(index).width();
+        let at_once = self.values.piece_elements(index) / width;
         let rows = rows as usize;
         (0..rows).step_by(at_once).map(|from| (from, at_once.min(rows - from))).collect()
     }

@@ -3,6 +3,7 @@
 
 use contract::Kind;
 use proptest::prelude::*;
+use std::io::Read;
 use std::path::Path;
 use trainer::model_file::{
     Missing, from_tar, init_from_safetensors, init_from_tar, load_pass, save_pass, to_safetensors,
@@ -17,8 +18,8 @@ fn model() -> Parameters {
         Description::sparse("keys", [0, 2]),
     ];
     let model = Parameters::new(descriptions, 1).unwrap();
-    model.set("w", &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
-    model.set_rows("keys", &[5, 1 << 40], &[1.0, 2.0, 3.0, 4.0]).unwrap();
+    model.store("w", &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+    model.store_rows("keys", &[5, 1 << 40], &[1.0, 2.0, 3.0, 4.0]).unwrap();
     model
 }
 
@@ -31,6 +32,160 @@ fn tar_of(model: &Parameters) -> Vec<u8> {
 fn safetensors_of(model: &Parameters, path: &Path) -> Vec<u8> {
     to_safetensors(model, path, View::Present).unwrap();
     std::fs::read(path).unwrap()
+}
+
+fn tar(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (name, bytes) in members {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        builder.append_data(&mut header, name, *bytes).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+/// The members of a tar as the original would have written them.
+fn without_checksums(tar: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let mut archive = tar::Archive::new(tar);
+    let read = |entry: std::io::Result<tar::Entry<'_, &[u8]>>| {
+        let mut entry = entry.unwrap();
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).unwrap();
+        (entry.path().unwrap().display().to_string(), bytes)
+    };
+    let members: Vec<_> = archive.entries().unwrap().map(read).collect();
+    members.into_iter().filter(|(name, _)| name != "checksums.json").collect()
+}
+
+/// All values of [`model`], as bits.
+fn bits_of(model: &Parameters) -> Vec<u32> {
+    let mut keys = [0.0; 4];
+    model.fetch_rows("keys", &[5, 1 << 40], &mut keys, View::Present).unwrap();
+    let [w, rows] = ["w", "rows"].map(|name| model.fetch(name, View::Present).unwrap());
+    [&w[..], &rows, &keys].concat().into_iter().map(f32::to_bits).collect()
+}
+
+/// Changes bytes in one of the ways in which files get damaged.
+fn mutate(bytes: &mut Vec<u8>, random: &mut impl FnMut(usize) -> usize) {
+    let at = random(bytes.len());
+    let length = (1 + random(600)).min(bytes.len() - at);
+    match random(6) {
+        0 => bytes[at] ^= 1 << random(8),
+        1 => bytes[at] = random(256) as u8,
+        2 => bytes[at..at + length].fill(0),
+        3 => drop(bytes.drain(at..at + length)),
+        4 => {
+            let copy = bytes[at..at + length].to_vec();
+            let to = random(bytes.len());
+            bytes.splice(to..to, copy);
+        }
+        _ => {
+            let to = random(bytes.len() - length + 1);
+            bytes.copy_within(at..at + length, to);
+        }
+    }
+}
+
+#[test]
+fn a_tar_with_checksums_never_loads_changed_values() {
+    const SEED: u64 = 20_261_116;
+    const ROUNDS: usize = 600;
+    println!("seed {SEED}");
+    let mut state = SEED;
+    let mut random = |below: usize| {
+        state = table::placement::mix64(state.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        (state % below as u64) as usize
+    };
+    let original = model();
+    original.store("rows", &[7.0, 8.0, 9.0, 10.0, 11.0, 12.0]).unwrap();
+    let (tar, expected) = (tar_of(&original), bits_of(&original));
+    let untouched = bits_of(&model());
+    let (mut refused, mut harmless) = (0, 0);
+    for round in 0..ROUNDS {
+        let mut mutated = tar.clone();
+        for _ in 0..1 + random(3) {
+            mutate(&mut mutated, &mut random);
+        }
+        let here = model();
+        let outcome = init_from_tar(&here, &mutated[..]);
+        let found = bits_of(&here);
+        match &outcome {
+            Ok(()) => assert_eq!(found, expected, "round {round} loaded changed values"),
+            Err(error) => assert_eq!(found, untouched, "round {round} half loaded: {error}"),
+        }
+        match from_tar(&mutated[..], 1) {
+            Ok(alone) => {
+                assert_eq!(bits_of(&alone), expected, "round {round} loaded changed values");
+                harmless += 1;
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    // Most of a small tar is padding, which nobody reads.
+    println!("{refused} refused, {harmless} loaded unchanged");
+    assert!(refused > 0 && harmless > 0, "the mutations try only one thing");
+}
+
+#[test]
+fn every_changed_byte_of_a_parameter_is_named() {
+    let tar = tar_of(&model());
+    let values: Vec<usize> = [1.0_f32, 6.0]
+        .iter()
+        .map(|value| {
+            let bytes = value.to_le_bytes();
+            tar.windows(4).position(|window| window == bytes).unwrap()
+        })
+        .collect();
+    for at in values {
+        let mut mutated = tar.clone();
+        mutated[at] ^= 1;
+        let error = init_from_tar(&model(), &mutated[..]).unwrap_err();
+        assert_eq!(error.kind(), Kind::Damaged);
+        assert!(error.to_string().contains("(member: w)"), "{error}");
+    }
+}
+
+#[test]
+fn a_tar_of_the_original_has_no_checksums_and_is_loaded() {
+    let members = without_checksums(&tar_of(&model()));
+    let members: Vec<(&str, &[u8])> =
+        members.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
+    let loaded = from_tar(&tar(&members)[..], 1).unwrap();
+    assert_eq!(bits_of(&loaded), bits_of(&model()));
+}
+
+#[test]
+fn a_tar_of_ours_that_lost_its_checksums_is_refused() {
+    let tar = tar_of(&model());
+    let name = b"checksums.json\0";
+    let list = tar.windows(name.len()).position(|window| window == name).unwrap();
+    let shortened = [&tar[..list], &[0; 1024]].concat();
+    let error = init_from_tar(&model(), &shortened[..]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Damaged);
+    assert!(error.message().contains("checksums are missing"), "{error}");
+}
+
+#[test]
+fn a_tar_of_another_size_changes_nothing() {
+    let descriptions = vec![Description::dense("w", [2, 3]), Description::sparse("rows", [4, 2])];
+    let other = Parameters::new(descriptions, 1).unwrap();
+    let here = model();
+    let error = init_from_tar(&here, &tar_of(&other)[..]).unwrap_err();
+    assert!(error.to_string().contains("parameter: rows, file: 8, model: 6 (3 x 2)"), "{error}");
+    assert_eq!(bits_of(&here), bits_of(&model()));
+}
+
+#[test]
+fn a_file_without_parameters_is_refused() {
+    for bytes in [Vec::new(), vec![0; 512], vec![0; 1024], vec![0; 10_240], tar(&[])] {
+        let error = init_from_tar(&model(), &bytes[..]).unwrap_err();
+        assert_eq!(error.kind(), Kind::Damaged, "{} bytes: {error}", bytes.len());
+        assert!(from_tar(&bytes[..], 1).is_err());
+    }
+    let other = Parameters::new(vec![Description::dense("other", [1, 1])], 1).unwrap();
+    let error = init_from_tar(&model(), &tar_of(&other)[..]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid);
+    assert!(error.to_string().contains("in the tar: other, in the model: w, rows"), "{error}");
 }
 
 #[test]
@@ -73,15 +228,6 @@ fn a_parameter_file_that_was_cut_off_anywhere_is_an_error() {
 
 #[test]
 fn claims_that_a_tar_cannot_keep_are_refused() {
-    let tar = |members: &[(&str, &[u8])]| {
-        let mut builder = tar::Builder::new(Vec::new());
-        for (name, bytes) in members {
-            let mut header = tar::Header::new_gnu();
-            header.set_size(bytes.len() as u64);
-            builder.append_data(&mut header, name, *bytes).unwrap();
-        }
-        builder.into_inner().unwrap()
-    };
     let check = |bytes: &[u8], kind: Kind, text: &str| {
         let error = from_tar(bytes, 1).err().unwrap();
         assert_eq!(error.kind(), kind, "{error}");
@@ -100,9 +246,17 @@ fn claims_that_a_tar_cannot_keep_are_refused() {
     let long = "n".repeat(600);
     check(&tar(&[(&long, &[])]), Kind::LimitExceeded, "name");
     let twice = tar(&[("w.protobuf", &config(1)), ("w.protobuf", &config(1))]);
-    check(&twice, Kind::Invalid, "same name");
-    let rows = tar(&[("keys", &[0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])]);
-    let error = init_from_tar(&model(), &rows[..]).unwrap_err();
+    check(&twice, Kind::Damaged, "two members");
+    let one = [&[0; 4][..], &[4, 0, 0, 0, 1], &[0; 7], &[0; 4]].concat();
+    let other = tar(&[("w", &one), ("w.protobuf", &config(2))]);
+    check(&other, Kind::Damaged, "another size than its description");
+    let members = without_checksums(&tar_of(&model()));
+    let members: Vec<(&str, &[u8])> = members
+        .iter()
+        .filter(|(name, _)| name != "keys.keys")
+        .map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
+        .collect();
+    let error = init_from_tar(&model(), &tar(&members)[..]).unwrap_err();
     assert!(error.message().contains("keys of a sparse parameter"), "{error}");
 }
 
@@ -167,9 +321,9 @@ proptest! {
     ) {
         let (saved, keys) = (model(), Vec::from_iter(keys));
         let rows: Vec<f32> = (0..keys.len() * 2).map(|number| number as f32).collect();
-        saved.set("w", &values).unwrap();
-        saved.set("rows", &values).unwrap();
-        saved.set_rows("keys", &keys, &rows).unwrap();
+        saved.store("w", &values).unwrap();
+        saved.store("rows", &values).unwrap();
+        saved.store_rows("keys", &keys, &rows).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model");
         to_safetensors(&saved, &path, View::Present).unwrap();
@@ -180,10 +334,10 @@ proptest! {
         let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
         for loaded in loaded {
             for name in ["w", "rows"] {
-                prop_assert_eq!(bits(&loaded.get(name, View::Present).unwrap()), bits(&values));
+                prop_assert_eq!(bits(&loaded.fetch(name, View::Present).unwrap()), bits(&values));
             }
             let mut found = vec![0.0; rows.len()];
-            loaded.get_rows("keys", &keys, &mut found, View::Present).unwrap();
+            loaded.fetch_rows("keys", &keys, &mut found, View::Present).unwrap();
             prop_assert_eq!(&found, &rows);
         }
     }

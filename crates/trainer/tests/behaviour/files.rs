@@ -19,7 +19,7 @@ fn contents(parameters: &Parameters) -> Vec<Vec<(u64, Vec<u32>)>> {
     let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
     let content = |description: &Description| {
         if description.elements().is_some() {
-            return vec![(0, bits(&parameters.get(&description.name, View::Present).unwrap()))];
+            return vec![(0, bits(&parameters.fetch(&description.name, View::Present).unwrap()))];
         }
         let mut rows = Vec::new();
         let mut page = |keys: &[u64], values: &[f32]| {
@@ -115,7 +115,7 @@ fn averages_are_saved_where_they_are_asked_for() {
     to_tar(&model, &mut tar, View::Averaged).unwrap();
     let saved = from_tar(&tar[..], SEED).unwrap();
     for name in [TABLE, "w0", "b2"] {
-        let get = |model: &Parameters, view| model.get(name, view).unwrap();
+        let get = |model: &Parameters, view| model.fetch(name, view).unwrap();
         assert_eq!(get(&saved, View::Present), get(&model, View::Averaged));
         assert_ne!(get(&saved, View::Present), get(&model, View::Present));
     }
@@ -125,7 +125,7 @@ fn averages_are_saved_where_they_are_asked_for() {
 fn a_tar_has_the_originals_members() {
     let parameters =
         Parameters::new(vec![Description::dense("___fc_layer_0__.w0", [1, 2])], 1).unwrap();
-    parameters.set("___fc_layer_0__.w0", &[1.0, -2.0]).unwrap();
+    parameters.store("___fc_layer_0__.w0", &[1.0, -2.0]).unwrap();
     let mut bytes = Vec::new();
     to_tar(&parameters, &mut bytes, View::Present).unwrap();
     let mut archive = tar::Archive::new(&bytes[..]);
@@ -142,14 +142,16 @@ fn a_tar_has_the_originals_members() {
     let data = [0, 0, 0, 0, 4, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 63, 0, 0, 0, 192];
     assert_eq!(members[0], ("___fc_layer_0__.w0".to_owned(), data.to_vec()));
     assert_eq!(members[1].0, "___fc_layer_0__.w0.protobuf");
-    assert_eq!(members.len(), 2);
+    // Ours, behind all that the original looks for.
+    assert_eq!(members[2].0, "checksums.json");
+    assert_eq!(members.len(), 3);
 }
 
 #[test]
 fn only_what_model_and_tar_share_is_set_and_sizes_must_match() {
     let model = |descriptions: Vec<Description>| Parameters::new(descriptions, 1).unwrap();
     let saved = model(vec![Description::dense("a", [2, 2]), Description::dense("b", [1, 3])]);
-    saved.set("a", &[1.0; 4]).unwrap();
+    saved.store("a", &[1.0; 4]).unwrap();
     let mut tar = Vec::new();
     to_tar(&saved, &mut tar, View::Present).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -158,7 +160,7 @@ fn only_what_model_and_tar_share_is_set_and_sizes_must_match() {
 
     let other = model(vec![Description::dense("c", [1, 1]), Description::sparse("a", [2, 2])]);
     init_from_tar(&other, &tar[..]).unwrap();
-    assert_eq!(other.get("a", View::Present).unwrap(), [1.0; 4]);
+    assert_eq!(other.fetch("a", View::Present).unwrap(), [1.0; 4]);
     let small = model(vec![Description::dense("a", [1, 3])]);
     let loads = [init_from_tar(&small, &tar[..]), init_from_safetensors(&small, &path)];
     for error in loads.map(Result::unwrap_err) {
@@ -173,7 +175,7 @@ fn long_names_and_slashes_are_names_too() {
     let names = ["a/b", long.trim_end_matches('/')];
     let descriptions = names.map(|name| Description::dense(name, [1, 1])).to_vec();
     let model = Parameters::new(descriptions, 1).unwrap();
-    names.iter().for_each(|name| model.set(name, &[4.0]).unwrap());
+    names.iter().for_each(|name| model.store(name, &[4.0]).unwrap());
     let mut tar = Vec::new();
     to_tar(&model, &mut tar, View::Present).unwrap();
     let found = from_tar(&tar[..], 1).unwrap();
@@ -194,7 +196,7 @@ fn names_that_a_format_cannot_tell_apart_are_refused() {
 #[test]
 fn the_library_of_the_format_reads_our_safetensors() {
     let model = parameters(None, Settings::default());
-    model.set_rows(TABLE, &[9, u64::MAX - 1], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]).unwrap();
+    model.store_rows(TABLE, &[9, u64::MAX - 1], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
     to_safetensors(&model, &path, View::Present).unwrap();
@@ -222,7 +224,7 @@ fn a_missing_parameter_is_treated_as_asked() {
     let path = save_pass(&model(&["a"]), folder.path(), 0, View::Present).unwrap();
     let check = |missing: Missing, expect: Option<[f32; 2]>| {
         let both = model(&["a", "b"]);
-        let loaded = load_pass(&both, &path, missing).map(|()| both.get("b", View::Present));
+        let loaded = load_pass(&both, &path, missing).map(|()| both.fetch("b", View::Present));
         match expect {
             Some(expect) => assert_eq!(loaded.unwrap().unwrap(), expect),
             None => assert_eq!(loaded.unwrap_err().kind(), Kind::NotFound),

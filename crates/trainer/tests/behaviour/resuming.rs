@@ -42,7 +42,7 @@ fn values(parameters: &Parameters, view: View) -> Vec<Vec<f32>> {
     let mut found = Vec::new();
     for description in parameters.descriptions() {
         if description.elements().is_some() {
-            found.push(parameters.get(&description.name, view).unwrap());
+            found.push(parameters.fetch(&description.name, view).unwrap());
         } else {
             parameters
                 .scan(&description.name, view, &mut |keys, rows| {

@@ -17,7 +17,7 @@ fn trainer(json: &str) -> Trainer {
 }
 
 fn get(trainer: &Trainer, name: &str) -> Vec<f32> {
-    trainer.parameters().get(name, View::Present).unwrap()
+    trainer.parameters().fetch(name, View::Present).unwrap()
 }
 
 #[test]
@@ -26,13 +26,13 @@ fn an_update_is_the_rate_times_the_gradient() {
     let before = [get(&trainer, TABLE), get(&trainer, "w2")];
     trainer.forward_backward(batch(0, 0, 4)).unwrap();
     let dense = trainer.gradient("w2").unwrap();
-    assert_eq!((dense.keys, dense.values.len()), (None, 5));
+    assert_eq!((dense.keys(), dense.values().len()), (None, 5));
     let expected: Vec<f32> =
-        before[1].iter().zip(dense.values).map(|(w, g)| w - 0.01 * g).collect();
+        before[1].iter().zip(dense.values()).map(|(w, g)| w - 0.01 * g).collect();
     let rows = trainer.gradient(TABLE).unwrap();
-    let keys = rows.keys.unwrap().to_vec();
+    let keys = rows.keys().unwrap().to_vec();
     let mut table = before[0].clone();
-    for (key, gradient) in keys.iter().zip(rows.values.chunks(4)) {
+    for (key, gradient) in keys.iter().zip(rows.values().chunks(4)) {
         for (w, g) in table[*key as usize * 4..].iter_mut().zip(gradient) {
             *w -= 0.01 * g;
         }
@@ -149,9 +149,9 @@ fn a_cost_that_is_no_number_names_its_cause_and_changes_nothing() {
     };
     let mut trainer = trainer(PLAIN);
     check(&mut trainer, f32::NAN, "the data of: x");
-    trainer.parameters().set("w2", &[f32::INFINITY; 5]).unwrap();
+    trainer.parameters().store("w2", &[f32::INFINITY; 5]).unwrap();
     check(&mut trainer, 0.0, "parameter: w2");
-    trainer.parameters().set("w2", &[3e38; 5]).unwrap();
+    trainer.parameters().store("w2", &[3e38; 5]).unwrap();
     check(&mut trainer, 0.0, "the output of layer: cost");
 }
 

@@ -48,7 +48,7 @@ fn train(trainer: &mut Trainer, from: usize, to: usize) {
 
 fn values(parameters: &Parameters, view: View) -> Vec<Vec<f32>> {
     let names = parameters.descriptions().iter().map(|description| &description.name);
-    names.map(|name| parameters.get(name, view).unwrap()).collect()
+    names.map(|name| parameters.fetch(name, view).unwrap()).collect()
 }
 
 fn train_locally(json: &str, settings: Settings) -> Arc<Parameters> {
@@ -84,7 +84,7 @@ fn one_trainer_through_a_server_gives_the_bits_of_training_alone() {
 fn averages_differ_from_values_only_where_the_optimizer_averages() {
     for (json, settings) in cases() {
         let local = train_locally(json, settings);
-        let dense = |view| local.get("w2", view).unwrap();
+        let dense = |view| local.fetch("w2", view).unwrap();
         assert_eq!(dense(View::Present) == dense(View::Averaged), !json.contains("average"));
     }
 }
@@ -126,8 +126,8 @@ fn two_trainers_on_half_batches_are_one_on_whole_ones() {
 fn trainer_0_brings_what_was_set_and_servers_make_the_rest() {
     let servers = Servers::start(1, 2);
     let set_some = |parameters: &Parameters| {
-        parameters.set("w0", &[0.25; 20]).unwrap();
-        parameters.set_rows(TABLE, &[3, 49], &[0.5; 8]).unwrap();
+        parameters.store("w0", &[0.25; 20]).unwrap();
+        parameters.store_rows(TABLE, &[3, 49], &[0.5; 8]).unwrap();
     };
     let join = |rank: u32| {
         let parameters = parameters(Some(WORDS), Settings::default());
@@ -158,9 +158,46 @@ fn values_that_were_trained_alone_are_brought_to_the_servers() {
         Trainer::remote(network, Arc::clone(&local), optimizer(PLAIN), config).unwrap();
     assert_eq!(values(&local, View::Present), expected);
     trainer.goodbye().unwrap();
-    let error = local.get(TABLE, View::Present).unwrap_err();
+    let error = local.fetch(TABLE, View::Present).unwrap_err();
     assert!(error.message().contains("save the model before"), "{error}");
-    assert_eq!(local.get("w0", View::Present).unwrap(), expected[1]);
+    assert_eq!(local.fetch("w0", View::Present).unwrap(), expected[1]);
+}
+
+#[test]
+fn dense_values_are_trained_here_after_a_trainer_on_servers_was_dropped() {
+    let servers = Servers::start(1, 1);
+    let mut descriptions = net::descriptions(Some(WORDS), Settings::default());
+    descriptions[0].is_static = true;
+    let parameters = Arc::new(Parameters::new(descriptions, net::SEED).unwrap());
+    let (network, config) = (network(Some(WORDS)), servers.config(0));
+    let shared = || (Arc::clone(&network), Arc::clone(&parameters));
+    let (some, values_here) = shared();
+    drop(Trainer::remote(some, values_here, optimizer(PLAIN), config).unwrap());
+    let (some, values_here) = shared();
+    let mut trainer = Trainer::local(some, values_here, optimizer(PLAIN)).unwrap();
+    drop(servers);
+    // Neither of these waits for the servers, which are gone.
+    train(&mut trainer, 0, SAMPLES);
+    parameters.store("w2", &[0.5; 5]).unwrap();
+    assert_eq!(parameters.fetch("w2", View::Averaged).unwrap(), [0.5; 5]);
+}
+
+#[test]
+fn rows_on_other_servers_are_not_left_behind_silently() {
+    let parameters = parameters(Some(WORDS), Settings::default());
+    let join = |servers: &Servers| {
+        let (network, parameters) = (network(Some(WORDS)), Arc::clone(&parameters));
+        Trainer::remote(network, parameters, optimizer(PLAIN), servers.config(0))
+    };
+    let (first, second) = (Servers::start(1, 1), Servers::start(1, 1));
+    let mut trainer = join(&first).unwrap();
+    train(&mut trainer, 0, SAMPLES);
+    drop(trainer);
+    let error = join(&second).err().unwrap();
+    assert_eq!(error.kind(), contract::Kind::Conflict);
+    assert!(error.to_string().contains(TABLE), "{error}");
+    // They can still be read where they are.
+    values(&parameters, View::Present);
 }
 
 #[test]

@@ -39,8 +39,8 @@ fn first_values_are_the_same_everywhere_and_reading_creates_nothing() {
     let expected = parameters(Some(WORDS), Settings::default());
     everywhere(Some(WORDS), |parameters| {
         for name in [TABLE, "w0", "b1"] {
-            let found = parameters.get(name, View::Present).unwrap();
-            assert_eq!(found, expected.get(name, View::Present).unwrap(), "{name}");
+            let found = parameters.fetch(name, View::Present).unwrap();
+            assert_eq!(found, expected.fetch(name, View::Present).unwrap(), "{name}");
         }
         assert!(rows(parameters).is_empty());
     });
@@ -49,26 +49,27 @@ fn first_values_are_the_same_everywhere_and_reading_creates_nothing() {
 #[test]
 fn what_is_set_is_read_back_by_key_by_range_and_as_a_whole() {
     everywhere(Some(WORDS), |parameters| {
-        let first = parameters.get(TABLE, View::Present).unwrap();
-        parameters.set_rows(TABLE, &[7, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]).unwrap();
+        let at = |name: &str| parameters.index(name).unwrap();
+        let first = parameters.fetch(TABLE, View::Present).unwrap();
+        parameters.store_rows(TABLE, &[7, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]).unwrap();
         let mut found = vec![0.0; 12];
-        parameters.get_rows(TABLE, &[2, 3, 7], &mut found, View::Present).unwrap();
+        parameters.fetch_rows(TABLE, &[2, 3, 7], &mut found, View::Present).unwrap();
         assert_eq!(found[..4], [5.0, 6.0, 7.0, 8.0]);
         assert_eq!(found[4..8], first[12..16]);
         assert_eq!(found[8..], [1.0, 2.0, 3.0, 4.0]);
         let mut range = [0.0; 3];
-        parameters.read_range(TABLE, 27, &mut range, View::Present).unwrap();
+        parameters.fetch_range(at(TABLE), 27, &mut range, View::Present).unwrap();
         assert_eq!(range, [first[27], 1.0, 2.0]);
         let expected = vec![(2, vec![5.0, 6.0, 7.0, 8.0]), (7, vec![1.0, 2.0, 3.0, 4.0])];
         assert_eq!(rows(parameters), expected);
 
         let whole: Vec<f32> = (0..WORDS * 4).map(|number| number as f32).collect();
-        parameters.set(TABLE, &whole).unwrap();
-        assert_eq!(parameters.get(TABLE, View::Averaged).unwrap(), whole);
-        parameters.set("w2", &[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
-        parameters.write_range("w2", 1, &[7.0, 8.0]).unwrap();
-        assert_eq!(parameters.get("w2", View::Averaged).unwrap(), [1.0, 7.0, 8.0, 4.0, 5.0]);
-        parameters.get_rows("w2", &[3, 1], &mut range[..2], View::Present).unwrap();
+        parameters.store(TABLE, &whole).unwrap();
+        assert_eq!(parameters.fetch(TABLE, View::Averaged).unwrap(), whole);
+        parameters.store("w2", &[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        parameters.store_range(at("w2"), 1, &[7.0, 8.0]).unwrap();
+        assert_eq!(parameters.fetch("w2", View::Averaged).unwrap(), [1.0, 7.0, 8.0, 4.0, 5.0]);
+        parameters.fetch_rows("w2", &[3, 1], &mut range[..2], View::Present).unwrap();
         assert_eq!(range[..2], [4.0, 7.0]);
     });
 }
@@ -78,12 +79,12 @@ fn keys_without_a_bound_are_rows_without_a_whole() {
     everywhere(None, |parameters| {
         let keys = [u64::MAX - 1, 0, 1 << 63];
         let values: Vec<f32> = (0..12).map(|number| number as f32).collect();
-        parameters.set_rows(TABLE, &keys, &values).unwrap();
+        parameters.store_rows(TABLE, &keys, &values).unwrap();
         let mut found = vec![0.0; 12];
-        parameters.get_rows(TABLE, &keys, &mut found, View::Present).unwrap();
+        parameters.fetch_rows(TABLE, &keys, &mut found, View::Present).unwrap();
         assert_eq!(found, values);
         assert_eq!(rows(parameters).len(), 3);
-        let error = parameters.get(TABLE, View::Present).unwrap_err();
+        let error = parameters.fetch(TABLE, View::Present).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported);
         assert!(error.message().contains("scan"), "{error}");
     });
@@ -92,17 +93,18 @@ fn keys_without_a_bound_are_rows_without_a_whole() {
 #[test]
 fn mistakes_are_named_before_anything_changes() {
     everywhere(Some(WORDS), |parameters| {
+        let at = |name: &str| parameters.index(name).unwrap();
         let check = |result: contract::Result<()>, text: &str| {
             let error = result.unwrap_err().to_string();
             assert!(error.contains(text), "{error}");
         };
-        check(parameters.set("nothing", &[]), "no such parameter");
-        check(parameters.set("w2", &[0.0; 4]), "expected: 5");
-        check(parameters.set_rows(TABLE, &[WORDS as u64], &[0.0; 4]), "key: 50");
-        check(parameters.set_rows(TABLE, &[1], &[0.0; 5]), "values: 5");
-        check(parameters.write_range(TABLE, 2, &[0.0; 4]), "whole rows");
-        check(parameters.write_range("w2", u64::MAX, &[0.0; 4]), "range");
-        check(parameters.read_range("w2", 3, &mut [0.0; 3], View::Present), "range");
+        check(parameters.store("nothing", &[]), "no such parameter");
+        check(parameters.store("w2", &[0.0; 4]), "expected: 5");
+        check(parameters.store_rows(TABLE, &[WORDS as u64], &[0.0; 4]), "key: 50");
+        check(parameters.store_rows(TABLE, &[1], &[0.0; 5]), "values: 5");
+        check(parameters.store_range(at(TABLE), 2, &[0.0; 4]), "whole rows");
+        check(parameters.store_range(at("w2"), u64::MAX, &[0.0; 4]), "range");
+        check(parameters.fetch_range(at("w2"), 3, &mut [0.0; 3], View::Present), "range");
         check(parameters.scan("w2", View::Present, &mut |_, _| Ok(())), "only sparse");
         assert!(rows(parameters).is_empty());
     });
@@ -122,9 +124,9 @@ fn a_row_that_is_set_while_training_owes_nothing_for_the_time_before() {
         trainer.forward_backward(net::batch(step, 0, 4)).unwrap();
         trainer.update().unwrap();
     }
-    parameters.set_rows(TABLE, &[40], &[1.0; 4]).unwrap();
+    parameters.store_rows(TABLE, &[40], &[1.0; 4]).unwrap();
     let mut row = [0.0; 4];
-    parameters.get_rows(TABLE, &[40], &mut row, View::Present).unwrap();
+    parameters.fetch_rows(TABLE, &[40], &mut row, View::Present).unwrap();
     assert_eq!(row, [1.0; 4]);
 }
 
@@ -136,8 +138,8 @@ fn a_row_that_is_set_in_mid_training_owes_no_decay_from_before() {
             trainer.update().unwrap();
         }
         let mut found = vec![0.0; 4];
-        trainer.parameters().set_rows(TABLE, &[3], &[1.0; 4]).unwrap();
-        trainer.parameters().get_rows(TABLE, &[3], &mut found, View::Present).unwrap();
+        trainer.parameters().store_rows(TABLE, &[3], &[1.0; 4]).unwrap();
+        trainer.parameters().fetch_rows(TABLE, &[3], &mut found, View::Present).unwrap();
         assert_eq!(found, [1.0; 4]);
     };
     let decaying = || parameters(Some(WORDS), Settings { l2: 0.5, ..Settings::default() });

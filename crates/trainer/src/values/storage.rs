@@ -1,13 +1,12 @@
-//! Where the values of one parameter are: in this process, or on the parameter servers.
+//! The values of one parameter.
 //!
 //! Rows and elements begin, change and are read by the same functions as on a server (the store,
-//! initializer and update rules of `pserver`), in the same order, so that training alone and
+//! initializer and update rules of `table`), in the same order, so that training alone and
 //! training through one server give the same bits.
 
 use super::View;
 use crate::description::Description;
 use contract::{Error, Kind, Result};
-use pserver::client::Blocking;
 use std::sync::Arc;
 use table::initializer::Initializer;
 use table::optimizer::{Now, Update};
@@ -20,18 +19,8 @@ pub(super) enum Storage {
     Dense(Dense),
     /// Rows, in this process.
     Rows(Rows),
-    /// Rows, on the servers.
-    Away(Remote),
-    /// Rows that were on servers which this process has left.
-    Left,
-}
-
-/// A parameter on the servers.
-#[derive(Clone)]
-pub(crate) struct Remote {
-    pub(crate) client: Arc<Blocking>,
-    /// Its place in the servers' model.
-    pub(crate) place: usize,
+    /// None: the rows are on servers, or were there when this process left them.
+    Away,
 }
 
 /// The function of seed, name and index that gives first values.
@@ -102,8 +91,6 @@ pub(super) struct Dense {
     training: Option<Training>,
     state: Vec<f32>,
     counters: Vec<u32>,
-    /// Where its averages are, if it is trained on servers.
-    pub(super) remote: Option<Remote>,
 }
 
 impl Dense {
@@ -173,6 +160,11 @@ impl Dense {
         }
         (self.state, self.counters) = (kept.state, kept.counters);
         self.is_changed = true;
+    }
+
+    /// Drops what an optimizer in this process kept.
+    pub(super) fn stop_training(&mut self) {
+        (self.training, self.state, self.counters) = (None, Vec::new(), Vec::new());
     }
 
     pub(super) fn apply(&mut self, first: &First, owner: u64, gradient: &[f32]) -> Result<()> {
@@ -393,7 +385,7 @@ impl Storage {
         let training = match self {
             Storage::Dense(dense) => dense.training.as_mut(),
             Storage::Rows(rows) => rows.training.as_mut(),
-            Storage::Away(_) | Storage::Left => None,
+            Storage::Away => None,
         };
         if let Some(training) = training.filter(|training| training.owner == owner) {
             training.now = now;
