@@ -12,6 +12,15 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "not a duration: write seconds (60) or units (20m, 1h30m, 500ms)".to_owned())
 }
 
+/// As [`parse`], for what is counted in whole seconds.
+pub fn parse_seconds(text: &str) -> Result<u64, String> {
+    let duration = parse(text)?;
+    match duration.subsec_nanos() {
+        0 => Ok(duration.as_secs()),
+        _ => Err("not whole seconds: write seconds (60) or units (20m, 1h30m)".to_owned()),
+    }
+}
+
 fn seconds(text: &str) -> Option<f64> {
     if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.') {
         return None;
@@ -48,6 +57,14 @@ mod tests {
         check("1h30m", 5400.0);
         check("500ms", 0.5);
         check("0", 0.0);
+    }
+
+    #[test]
+    fn whole_seconds_are_whole() {
+        assert_eq!(parse_seconds("1m30s"), Ok(90));
+        for text in ["500ms", "1.5", "soon"] {
+            assert!(parse_seconds(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -66,6 +66,11 @@ impl Output {
         Ok(())
     }
 
+    /// Brings out what was written so far.
+    pub fn flush(&mut self) -> Result<()> {
+        self.0.flush().or_else(closed)
+    }
+
     /// Makes sure that everything is out.
     pub fn close(mut self) -> Result<()> {
         self.0.flush().or_else(closed)

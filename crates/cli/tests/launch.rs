@@ -1,19 +1,15 @@
-//! `paddle launch` from outside. One suite of trials, run against every backend by its harness, and
-//! what is special about each.
+//! `paddle launch`, `jobs`, `attach`, `logs` and `kill` from outside. What every place must do is
+//! tried through the trait, in `backend.rs`; here is what people type and see.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod launch {
     pub(crate) mod component;
     pub(crate) mod job;
     pub(crate) mod sshd;
-    #[macro_use]
-    pub(crate) mod trials;
 
-    mod backend;
-    mod conductor;
+    mod attached;
+    mod detached;
     mod face;
-    mod launched;
-    mod local;
     mod mpi;
     mod ssh;
 }

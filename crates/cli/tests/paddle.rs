@@ -150,7 +150,11 @@ fn every_help_page_is_complete() {
     insta::assert_snapshot!(transcript(&[
         "--help",
         "version --help",
+        "jobs --help",
+        "attach --help",
+        "logs --help",
         "kill --help",
+        "completions --help",
         "pserver --help",
         "master --help",
         "master status --help",
@@ -160,6 +164,19 @@ fn every_help_page_is_complete() {
         "recordio verify --help",
         "recordio convert --help",
     ]));
+}
+
+#[test]
+fn every_shell_has_completions_for_every_verb() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = transcript(&[&format!("completions {shell}")]);
+        for word in ["launch", "attach", "recordio", "trainers"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+        assert!(script.ends_with("[exit 0]\n"), "{shell}");
+    }
+    let refused = transcript(&["completions tcsh"]);
+    assert!(refused.ends_with("[exit 2]\n"), "{refused}");
 }
 
 #[test]

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use crate::job::JobSpec;
 use crate::mode::Mode;
 use crate::port::{Endpoint, Ports};
-use crate::quantity::Quantity;
 use crate::role::Role;
 use crate::secret::Secret;
 use crate::{Error, Result};
@@ -124,22 +123,19 @@ impl Environment {
     /// What the spec alone says to a replica. The backend adds addresses, directories, the attempt
     /// and the token.
     pub fn of(spec: &JobSpec, role: Role, rank: u32) -> Self {
-        let resources = spec.resources.of(role);
-        let use_gpu = resources.gpu > Quantity::ZERO;
-        let units = if use_gpu { resources.gpu } else { resources.cpu };
         Environment {
             job: spec.name.clone(),
             user: spec.user.clone(),
             datacenter: spec.datacenter.clone(),
             package: spec.package.clone(),
-            entry: spec.entry.clone(),
+            entry: spec.command(),
             topology: spec.topology.clone(),
             passes: spec.passes,
             mode: spec.mode,
             role,
             rank: Some(rank),
-            use_gpu,
-            threads: u32::try_from(units.cores_milli() / 1000).unwrap_or(u32::MAX).max(1),
+            use_gpu: role == Role::Trainer && spec.uses_gpu(),
+            threads: if role == Role::Trainer { spec.trainer_count() } else { 1 },
             pod_name: spec.id().replica(role, rank),
             trainers: spec.trainers,
             pservers: spec.pservers,
@@ -207,6 +203,7 @@ const SHOWN_CHARACTERS_MAX: usize = 100;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantity::Quantity;
     use proptest::prelude::*;
 
     fn parse(variables: &[(&str, &str)]) -> Result<Environment> {
@@ -385,7 +382,7 @@ mod tests {
     fn a_spec_tells_each_replica_who_it_is() {
         let mut spec =
             JobSpec { name: "CTR".into(), trainers: 4, pservers: 2, ..JobSpec::default() };
-        spec.resources.trainer.cpu = Quantity::from_milli(2500);
+        spec.resources.trainer.cpu = Some(Quantity::from_milli(2500));
         let trainer = Environment::of(&spec, Role::Trainer, 3);
         assert_eq!((trainer.threads, trainer.use_gpu, trainer.is_local), (2, false, false));
         assert_eq!(trainer.pod_name, spec.id().replica(Role::Trainer, 3));
@@ -393,7 +390,7 @@ mod tests {
         spec.resources.trainer.gpu = Quantity::whole(8);
         let trainer = Environment::of(&spec, Role::Trainer, 0);
         assert_eq!((trainer.threads, trainer.use_gpu), (8, true));
-        spec.resources.pserver.cpu = Quantity::from_milli(100);
+        spec.resources.pserver.cpu = Some(Quantity::from_milli(100));
         assert_eq!(Environment::of(&spec, Role::Pserver, 1).threads, 1);
     }
 

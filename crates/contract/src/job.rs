@@ -2,7 +2,9 @@
 //!
 //! A spec is what was asked for. It has no state, no id of a cluster and no secret, and it fills
 //! in nothing by itself beyond [`JobSpec::default`]: that pservers default to the number of
-//! trainers, or the package to a place in the user's home, is decided by the front door.
+//! trainers, or the package to a place in the user's home, is decided by the front door. It names
+//! no machine either: the same spec runs on a laptop, on ssh hosts or on Kubernetes, and a place
+//! that cannot honour one of its fields refuses the job and names the field.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,9 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::mode::Mode;
 use crate::name::JobId;
+use crate::port::Ports;
 use crate::quantity::Quantity;
 use crate::role::Role;
-use crate::{Error, Result, word};
+use crate::{Error, Result, quote, word};
 
 mod check;
 
@@ -30,20 +33,33 @@ pub struct JobSpec {
     pub user: String,
     /// Where it runs.
     pub datacenter: String,
-    /// The absolute path of the program's directory, which every replica can reach.
+    /// The absolute path of the program's directory, which every replica can reach; empty if the
+    /// package travels with the job instead.
     pub package: String,
-    /// The shell command of a trainer, run in the package. Either this or a topology.
+    /// The program of a trainer and its arguments, run in the package without a shell. A job has
+    /// a program, an entry or a topology.
+    pub program: Vec<String>,
+    /// The shell command of a trainer, run in the package.
     pub entry: String,
-    /// The V1 configuration to train, relative to the package. Either this or an entry.
+    /// The V1 configuration that `paddle train` trains, relative to the package.
     pub topology: String,
+    /// More flags for `paddle train`; only with a topology.
+    pub topology_flags: Vec<String>,
     /// The number of trainers, at least 1.
     pub trainers: u32,
     /// The number of parameter servers; 0 for training without.
     pub pservers: u32,
     /// Whether a master hands out the data. A job has one or none.
     pub master: bool,
+    /// What the master hands out, and how.
+    pub data: DataSpec,
     /// What each replica may use.
     pub resources: RoleResources,
+    /// Threads inside one trainer (`trainer_count`), or devices with `use_gpu`; `None` for as many
+    /// as its resources have, or 1.
+    pub threads: Option<u32>,
+    /// Whether trainers compute on devices; `None` if their resources say it.
+    pub use_gpu: Option<bool>,
     /// The container image; empty for the backend's own.
     pub image: String,
     /// The registry whose credentials fetch the image.
@@ -58,14 +74,69 @@ pub struct JobSpec {
     pub time_limit_seconds: Option<u64>,
     /// Whether it survives the death of a replica, and between which sizes it may be scaled.
     pub fault_tolerance: Option<FaultTolerance>,
+    /// How often one rank may be started again after a failure.
+    pub restarts: u32,
     /// How gradients meet, where the program does not say.
     pub mode: Mode,
+    /// The ports of a parameter server; a first port of 0 lets the system choose.
+    pub ports: Ports,
+    /// The port on which a server tells Prometheus its figures; further servers of the same
+    /// machine use the next ones.
+    pub metrics_port: Option<u16>,
+    /// What servers keep on disk.
+    pub checkpoint: CheckpointSpec,
+    /// How long a server may take until it serves.
+    pub ready_seconds: u64,
+    /// How long a replica may take to end after it was asked to.
+    pub grace_seconds: u64,
+    /// Where logs go, absolute or below the workspace.
+    pub log_dir: String,
+    /// Where trainer 0 saves the model, absolute or below the workspace.
+    pub output_dir: String,
+    /// Whether servers that no trainer used, and a trainer that got no data, are fine.
+    pub allow_idle: bool,
     /// More variables for every replica, beside those of [`crate::env::VARIABLES`].
     pub env: BTreeMap<String, String>,
 }
 
+/// The data that a master hands out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DataSpec {
+    /// The files, as patterns; none if the program names them.
+    pub files: Vec<String>,
+    /// After how many passes the master ends; 0 if the program says when it has seen enough.
+    pub passes: u32,
+    /// Chunks in a task; `None` for enough tasks to keep every trainer busy.
+    pub chunks_per_task: Option<u32>,
+    /// How long a trainer may be silent before its tasks are given to others.
+    pub task_timeout_seconds: Option<u64>,
+}
+
+/// What parameter servers keep on disk.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CheckpointSpec {
+    /// The folder, absolute or below the workspace; empty to keep no checkpoints.
+    pub dir: String,
+    /// Seconds between two checkpoints; `None` for the servers' own default.
+    pub interval_seconds: Option<u64>,
+    /// The checkpoint to begin with; `None` to begin anew.
+    pub restore: Option<Restore>,
+}
+
+/// The checkpoint that a job begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Restore {
+    /// The newest that is complete.
+    Latest,
+    /// The one of this number.
+    Cut(u64),
+}
+
 /// What one replica of each role may use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RoleResources {
     /// For each trainer.
@@ -76,14 +147,14 @@ pub struct RoleResources {
     pub master: Resources,
 }
 
-/// What one replica may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What one replica may use; what is absent is not limited.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Resources {
     /// In cores.
-    pub cpu: Quantity,
+    pub cpu: Option<Quantity>,
     /// In bytes.
-    pub memory: Quantity,
+    pub memory: Option<Quantity>,
     /// In devices.
     pub gpu: Quantity,
 }
@@ -131,12 +202,17 @@ impl Default for JobSpec {
             user: String::new(),
             datacenter: String::new(),
             package: String::new(),
+            program: Vec::new(),
             entry: String::new(),
             topology: String::new(),
+            topology_flags: Vec::new(),
             trainers: 1,
             pservers: 0,
             master: false,
+            data: DataSpec::default(),
             resources: RoleResources::default(),
+            threads: None,
+            use_gpu: None,
             image: String::new(),
             registry: String::new(),
             passes: 1,
@@ -144,27 +220,19 @@ impl Default for JobSpec {
             priority: Priority::Normal,
             time_limit_seconds: None,
             fault_tolerance: None,
+            restarts: 0,
             mode: Mode::Sync,
+            ports: Ports::default(),
+            metrics_port: None,
+            checkpoint: CheckpointSpec::default(),
+            ready_seconds: 60,
+            grace_seconds: 5,
+            log_dir: "log".to_owned(),
+            output_dir: "output".to_owned(),
+            allow_idle: false,
             env: BTreeMap::new(),
         }
     }
-}
-
-impl Default for RoleResources {
-    fn default() -> Self {
-        let master = Resources { memory: mebibytes(300), ..Resources::default() };
-        RoleResources { trainer: Resources::default(), pserver: Resources::default(), master }
-    }
-}
-
-impl Default for Resources {
-    fn default() -> Self {
-        Resources { cpu: Quantity::whole(1), memory: mebibytes(1024), gpu: Quantity::ZERO }
-    }
-}
-
-const fn mebibytes(amount: u64) -> Quantity {
-    Quantity::from_milli(amount * (1000 << 20))
 }
 
 impl RoleResources {
@@ -179,8 +247,9 @@ impl RoleResources {
 }
 
 impl JobSpec {
-    /// The version that this program writes, and the newest that it reads.
-    pub const VERSION: u32 = 1;
+    /// The version that this program writes, and the newest that it reads. Version 1 is read too:
+    /// it had fewer fields, and none of them has another meaning now.
+    pub const VERSION: u32 = 2;
 
     /// Reads and checks a description. A newer version, an unknown field and a bad value are
     /// refused: to run half of what somebody asked for is worse than to refuse.
@@ -196,6 +265,7 @@ impl JobSpec {
         };
         check::version(serde_json::from_str::<Versioned>(json).map_err(refuse)?.version)?;
         let spec: JobSpec = serde_json::from_str(json).map_err(refuse)?;
+        let spec = JobSpec { version: JobSpec::VERSION, ..spec };
         spec.check()?;
         Ok(spec)
     }
@@ -213,6 +283,31 @@ impl JobSpec {
         JobId::of(&self.name)
     }
 
+    /// A trainer's command as a shell would read it; empty with a topology.
+    pub fn command(&self) -> String {
+        match self.program.is_empty() {
+            true => self.entry.clone(),
+            false => quote::quote(&self.program),
+        }
+    }
+
+    /// Whether trainers compute on devices.
+    pub fn uses_gpu(&self) -> bool {
+        self.use_gpu.unwrap_or(self.resources.trainer.gpu > Quantity::ZERO)
+    }
+
+    /// Threads, or devices, inside one trainer.
+    pub fn trainer_count(&self) -> u32 {
+        let Resources { cpu, gpu, .. } = self.resources.trainer;
+        let units = match self.uses_gpu() {
+            true => Some(gpu),
+            false => cpu,
+        };
+        let whole = units.map(|units| u32::try_from(units.cores_milli() / 1000));
+        let of_resources = whole.map_or(1, |count| count.unwrap_or(u32::MAX)).max(1);
+        self.threads.unwrap_or(of_resources)
+    }
+
     /// How many replicas of `role` it starts with.
     pub fn replicas(&self, role: Role) -> u32 {
         match role {
@@ -220,6 +315,28 @@ impl JobSpec {
             Role::Pserver => self.pservers,
             Role::Master => self.master.into(),
         }
+    }
+}
+
+impl fmt::Display for Restore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Restore::Latest => f.write_str("latest"),
+            Restore::Cut(number) => number.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Restore {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "latest" {
+            return Ok(Restore::Latest);
+        }
+        text.parse().map(Restore::Cut).map_err(|_| {
+            Error::invalid("not a checkpoint: use its number, or `latest`").with("value", text)
+        })
     }
 }
 
@@ -243,7 +360,7 @@ mod tests {
     use crate::Kind;
     use proptest::prelude::*;
 
-    const SMALLEST: &str = r#"{"version": 1, "name": "ctr", "user": "wuyi@example.com",
+    const SMALLEST: &str = r#"{"version": 2, "name": "ctr", "user": "wuyi@example.com",
         "datacenter": "dc1", "package": "/pfs/dc1/home/wuyi@example.com/jobs/ctr",
         "entry": "python train.py"}"#;
 
@@ -252,70 +369,55 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_as_in_the_original() {
+    fn what_is_left_out_is_not_limited_and_runs_alone() {
         let spec = JobSpec::from_json(SMALLEST).unwrap();
-        insta::assert_json_snapshot!(spec, @r#"
-        {
-          "version": 1,
-          "name": "ctr",
-          "user": "wuyi@example.com",
-          "datacenter": "dc1",
-          "package": "/pfs/dc1/home/wuyi@example.com/jobs/ctr",
-          "entry": "python train.py",
-          "topology": "",
-          "trainers": 1,
-          "pservers": 0,
-          "master": false,
-          "resources": {
-            "trainer": {
-              "cpu": "1",
-              "memory": "1Gi",
-              "gpu": "0"
-            },
-            "pserver": {
-              "cpu": "1",
-              "memory": "1Gi",
-              "gpu": "0"
-            },
-            "master": {
-              "cpu": "1",
-              "memory": "300Mi",
-              "gpu": "0"
-            }
-          },
-          "image": "",
-          "registry": "",
-          "passes": 1,
-          "queue": "",
-          "priority": "normal",
-          "time_limit_seconds": null,
-          "fault_tolerance": null,
-          "mode": "sync",
-          "env": {}
-        }
-        "#);
+        let expected = JobSpec {
+            name: "ctr".into(),
+            user: "wuyi@example.com".into(),
+            datacenter: "dc1".into(),
+            package: "/pfs/dc1/home/wuyi@example.com/jobs/ctr".into(),
+            entry: "python train.py".into(),
+            ..JobSpec::default()
+        };
+        assert_eq!(spec, expected);
+        assert_eq!((spec.trainers, spec.pservers, spec.trainer_count()), (1, 0, 1));
+        assert_eq!(
+            spec.resources.trainer,
+            Resources { cpu: None, memory: None, gpu: Quantity::ZERO }
+        );
     }
 
     #[test]
-    fn replicas_and_resources_are_counted_per_role() {
-        let spec = JobSpec { trainers: 4, pservers: 2, master: true, ..JobSpec::default() };
+    fn a_description_of_version_1_means_what_it_meant() {
+        let old = SMALLEST.replace("\"version\": 2,", "\"version\": 1, \"resources\": {\"trainer\": {\"cpu\": \"4\", \"memory\": \"1Gi\", \"gpu\": \"0\"}},");
+        let spec = JobSpec::from_json(&old).unwrap();
+        assert_eq!((spec.version, spec.trainer_count()), (2, 4));
+        assert_eq!(spec.resources.trainer.memory.unwrap().to_string(), "1Gi");
+    }
+
+    #[test]
+    fn replicas_are_counted_per_role_and_threads_follow_from_resources() {
+        let mut spec = JobSpec { trainers: 4, pservers: 2, master: true, ..JobSpec::default() };
         let count = |role| spec.replicas(role);
         assert_eq!(Role::ALL.map(count), [1, 2, 4]);
-        assert_eq!(spec.resources.of(Role::Master).memory.to_string(), "300Mi");
-        assert_eq!(spec.resources.of(Role::Pserver).memory.to_string(), "1Gi");
+        spec.resources.trainer.cpu = Some(Quantity::from_milli(2500));
+        assert_eq!((spec.trainer_count(), spec.uses_gpu()), (2, false));
+        spec.resources.trainer.gpu = Quantity::whole(3);
+        assert_eq!((spec.trainer_count(), spec.uses_gpu()), (3, true));
+        assert_eq!(JobSpec { threads: Some(7), ..spec }.trainer_count(), 7);
     }
 
     #[test]
     fn a_newer_version_is_refused_whatever_else_it_has() {
-        let newer = SMALLEST.replace("\"version\": 1", "\"colour\": 7, \"version\": 2");
+        let newer = SMALLEST.replace("\"version\": 2", "\"colour\": 7, \"version\": 3");
         assert_eq!(error(&newer).kind(), Kind::Unsupported);
-        insta::assert_snapshot!(error(&newer), @"this version of the job spec is not known here: use matching releases (version: 2, known: 1)");
+        insta::assert_snapshot!(error(&newer), @"this version of the job spec is not known here: use matching releases (version: 3, known: 2)");
     }
 
     #[test]
     fn what_is_not_a_spec_is_refused() {
-        insta::assert_snapshot!(error(&SMALLEST.replace("entry", "entries")), @"the job spec cannot be read: unknown field `entries`, expected one of `version`, `name`, `user`, `datacenter`, `package`, `entry`, `topology`, `trainers`, `pservers`, `master`, `resources`, `image`, `registry`, `passes`, `queue`, `priority`, `time_limit_seconds`, `fault_tolerance`, `mode`, `env` at line 3 column 17");
-        insta::assert_snapshot!(error(&SMALLEST.replace("\"version\": 1,", "")), @"the job spec cannot be read: missing field `version` at line 3 column 35");
+        insta::assert_snapshot!(error(&SMALLEST.replace("entry", "entries")), @"the job spec cannot be read: unknown field `entries`, expected one of `version`, `name`, `user`, `datacenter`, `package`, `program`, `entry`, `topology`, `topology_flags`, `trainers`, `pservers`, `master`, `data`, `resources`, `threads`, `use_gpu`, `image`, `registry`, `passes`, `queue`, `priority`, `time_limit_seconds`, `fault_tolerance`, `restarts`, `mode`, `ports`, `metrics_port`, `checkpoint`, `ready_seconds`, `grace_seconds`, `log_dir`, `output_dir`, `allow_idle`, `env` at line 3 column 17");
+        insta::assert_snapshot!(error(&SMALLEST.replace("\"version\": 2,", "")), @"the job spec cannot be read: missing field `version` at line 3 column 35");
         insta::assert_snapshot!(error(&SMALLEST.replace("}", ", \"mode\": \"fast\"}")), @"the job spec cannot be read: not a mode: use sync, async, stale:K (K steps) or hybrid (mode: fast) at line 3 column 51");
         insta::assert_snapshot!(error(&SMALLEST.replace("}", ", \"entry\": \"\"}")), @"the job spec cannot be read: duplicate field `entry` at line 3 column 43");
         for json in ["", "null", "[]", "{", "{\"version\": -1}"] {
@@ -337,7 +439,7 @@ mod tests {
             env in prop::collection::btree_map("MY_[A-Z0-9]{1,8}", "[^\0]{0,20}", 0..4),
         ) {
             let mut spec = JobSpec::from_json(SMALLEST).unwrap();
-            spec.resources.trainer.cpu = Quantity::from_milli(cpu);
+            spec.resources.trainer.cpu = Some(Quantity::from_milli(cpu));
             spec.fault_tolerance =
                 Some(FaultTolerance { min_trainers: min, max_trainers: trainers + more });
             let spec = JobSpec {

@@ -19,6 +19,7 @@ pub mod name;
 pub mod path;
 pub mod port;
 pub mod quantity;
+pub mod quote;
 
 pub mod exit;
 pub mod job;

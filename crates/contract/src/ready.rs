@@ -1,4 +1,4 @@
-//! The line by which a server says that it serves.
+//! The lines by which a server says that it serves, and at its end whom it has served.
 //!
 //! One JSON object on one line of stdout, printed once all ports are bound, with the marker
 //! `paddle_ready` as its first field: a launcher that reads a replica's output can tell it from
@@ -96,6 +96,44 @@ fn check_length(line: &str) -> Result<()> {
         .with("bytes_max", LINE_BYTES_MAX))
 }
 
+/// The last line of a parameter server: whom it has served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Farewell {
+    /// How many trainers have joined it.
+    pub trainers_joined: u32,
+}
+
+const FAREWELL_MARKER: &str = "{\"paddle_farewell\":";
+
+#[derive(Serialize, Deserialize)]
+struct FarewellLine {
+    paddle_farewell: u32,
+    #[serde(flatten)]
+    farewell: Farewell,
+}
+
+impl Farewell {
+    /// The line, without its end.
+    pub fn render(&self) -> Result<String> {
+        serde_json::to_string(&FarewellLine { paddle_farewell: VERSION, farewell: *self })
+            .map_err(|error| Error::invalid("cannot write the last line").because(error))
+    }
+
+    /// Reads a line of a replica's output: `None` if it is not a last line, an error if it claims
+    /// to be one and is not.
+    pub fn parse(line: &str) -> Result<Option<Self>> {
+        let line = line.trim();
+        if !line.starts_with(FAREWELL_MARKER) {
+            return Ok(None);
+        }
+        check_length(line)?;
+        let FarewellLine { farewell, .. } = serde_json::from_str(line).map_err(|error| {
+            Error::new(Kind::Damaged, format!("the last line of a server cannot be read: {error}"))
+        })?;
+        Ok(Some(farewell))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +152,16 @@ mod tests {
     fn the_line_looks_like_this() {
         insta::assert_snapshot!(pserver().render().unwrap(), @r#"{"paddle_ready":1,"role":"pserver","rank":3,"addresses":["0.0.0.0"],"port":7164,"ports_num":1,"ports_num_for_sparse":1}"#);
         insta::assert_snapshot!(Ready { rank: None, ..pserver() }.render().unwrap(), @r#"{"paddle_ready":1,"role":"pserver","addresses":["0.0.0.0"],"port":7164,"ports_num":1,"ports_num_for_sparse":1}"#);
+    }
+
+    #[test]
+    fn a_farewell_reads_back() {
+        let farewell = Farewell { trainers_joined: 2 };
+        let line = farewell.render().unwrap();
+        insta::assert_snapshot!(line, @r#"{"paddle_farewell":1,"trainers_joined":2}"#);
+        assert_eq!(Farewell::parse(&line).unwrap(), Some(farewell));
+        assert_eq!(Farewell::parse("goodbye").unwrap(), None);
+        assert!(Farewell::parse(&line.replace('2', "-2")).is_err());
     }
 
     #[test]

@@ -44,10 +44,11 @@ pub trait State: Copy + Eq + fmt::Display + 'static {
 }
 
 /// The state of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
     /// Accepted, and waiting for its turn or for resources.
+    #[default]
     Pending,
     /// Its replicas are being started.
     Starting,

@@ -99,12 +99,6 @@ impl Membership {
         self.members.is_empty()
     }
 
-    /// How many ranks have joined since this server started.
-    pub fn joined(&self) -> usize {
-        let has_joined = |member: &&Member| member.presence != Presence::Awaited;
-        self.members.iter().filter(has_joined).count()
-    }
-
     /// What a checkpoint keeps.
     pub fn records(&self) -> Vec<Record> {
         self.members.iter().map(|member| member.record).collect()
@@ -282,6 +276,12 @@ impl Membership {
     pub fn steps_min(&self) -> u64 {
         let active = self.members.iter().filter(|member| !member.is_resting);
         active.map(|member| member.steps).min().unwrap_or(0)
+    }
+
+    /// How many ranks have come since this server started.
+    pub fn joined(&self) -> u32 {
+        let has_come = |member: &&Member| member.presence != Presence::Awaited;
+        u32::try_from(self.members.iter().filter(has_come).count()).unwrap_or(u32::MAX)
     }
 
     /// Whether every rank has left.

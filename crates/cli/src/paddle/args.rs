@@ -1,6 +1,9 @@
 //! The verbs of `paddle`. Their own arguments are beside their code.
 
-use crate::{kill, launch, master, pserver, python, recordio, supervise, version};
+use crate::{
+    attach, completions, conduct, jobs, kill, launch, logs, master, pserver, python, rank,
+    recordio, supervise, version,
+};
 use clap::{Parser, Subcommand};
 
 /// Distributed training with parameter servers: run and inspect the parts of a job.
@@ -18,6 +21,9 @@ pub(crate) enum Verb {
     /// Train a V1 configuration: paddle train --config=trainer_config.py
     Train(python::Args),
     Launch(Box<launch::Args>),
+    Jobs(jobs::Args),
+    Attach(attach::Args),
+    Logs(logs::Args),
     Kill(kill::Args),
     Pserver(Box<pserver::Args>),
     Master(Box<master::Args>),
@@ -35,13 +41,17 @@ pub(crate) enum Verb {
     MergeModel(python::Args),
     /// Draw costs and figures from the log of a training
     Plotcurve(python::Args),
-    /// Keep the processes of a job on this host (started by launchers)
+    Completions(completions::Args),
+    /// Run a submitted job to its end (started when one is submitted)
+    #[command(hide = true)]
+    Conduct(conduct::Args),
+    /// Keep the processes of a job on this host (started by conductors)
     #[command(hide = true)]
     Supervise(supervise::Args),
-    /// Make this host ready for a job, and send its results (started by launchers, over ssh)
+    /// Make this host ready for a job, and send its results (started by conductors, over ssh)
     #[command(hide = true)]
     Node,
-    /// Run a submitted job to its end (started by the local backend)
+    /// Be one rank of a job under MPI (started by mpirun)
     #[command(hide = true)]
-    Conduct,
+    Rank(rank::Args),
 }

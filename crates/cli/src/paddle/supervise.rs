@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         runtime.block_on(lock::end_holder(&args.directory.join(guard::LOCK), END))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut keeper = Command::new(super::this_program()?);
+    let mut keeper = Command::new(super::this_program()?.program);
     keeper.args(["supervise", "--keeper", "--directory"]).arg(&args.directory);
     let code = guard::run(&args.directory, args.namespace, keeper)?;
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))

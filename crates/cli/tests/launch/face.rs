@@ -1,18 +1,20 @@
-//! What `paddle launch` prints: plans, wrong calls, the end as JSON.
+//! What `paddle launch` prints without running anything: plans, wrong calls, help.
 
-use super::job::{Job, spawn};
-use super::local::Local;
+use super::job::write_script;
 use std::process::Command;
-
-const LOCAL: Local = Local { flags: &[] };
 
 /// Exit code, standard output and standard error of one call, without what differs each time.
 fn transcript(args: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let workspace = folder.path().join("my_job");
     std::fs::create_dir(&workspace).unwrap();
+    std::fs::write(workspace.join("train.py"), "").unwrap();
+    write_script(&workspace.join("train.sh"), "#!/bin/sh\n");
+    write_script(&folder.path().join("python"), "#!/bin/sh\n");
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let mut command = Command::new(env!("CARGO_BIN_EXE_paddle"));
     command.arg("launch").args(args).current_dir(&workspace).env("USER", "wuyi");
+    command.env("PATH", path).env("PADDLE_JOBS_DIR", folder.path().join(".jobs"));
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     let output = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -41,9 +43,12 @@ fn a_dry_run_shows_every_process_with_its_environment() {
         "--passes=3",
         "--trainer_count=4",
         "--checkpoint_dir=checkpoint",
+        "--checkpoint_interval=1m",
+        "--restore=3",
+        "--task_timeout=20",
+        "--chunk_per_task=2",
+        "--metrics_port=9100",
         "--env=MY_OWN=a b",
-        "--",
-        "python",
         "train.py",
         "--title",
         "two words",
@@ -79,7 +84,7 @@ fn a_dry_run_on_ssh_hosts_reaches_nobody() {
 }
 
 #[test]
-fn a_dry_run_under_mpi_shows_the_mpirun() {
+fn a_dry_run_under_mpi_names_the_ranks() {
     insta::assert_snapshot!(transcript(&[
         "--dry-run",
         "--backend=mpi",
@@ -88,7 +93,8 @@ fn a_dry_run_under_mpi_shows_the_mpirun() {
         "--hostfile=/etc/hosts",
         "--mpirun_args=--map-by node",
         "--async",
-        "--",
+        "--trainers=2",
+        "--pservers=1",
         "python",
         "train.py",
         "-n",
@@ -98,26 +104,40 @@ fn a_dry_run_under_mpi_shows_the_mpirun() {
 
 #[test]
 fn wrong_calls_for_clusters_say_what_to_do() {
-    let calls: [&[&str]; 11] = [
+    let calls: [&[&str]; 17] = [
         &["--hosts=a,b"],
         &["--hosts=a,a", "-p", ".", "--", "true"],
         &["--hosts=a", "-p", ".", "-j", "/x", "--", "true"],
         &["--hosts=a", "-j", "x", "--", "true"],
         &["--hosts=a", "-j", "/x", "--config=trainer_config.py"],
         &["--hosts=a", "-j", "/x", "--trainer_id=1"],
-        &["--hosts=a", "-j", "/x", "--lr=1", "--", "true"],
-        &["--hosts=a", "--trainers=2", "-j", "/x", "--", "true"],
+        &["--hosts=a", "-j", "/x", "--lr=1", "true"],
+        &["--hosts=a", "-j", "/x", "--show_stat", "--", "true"],
+        &["--hosts=a", "-j", "/x", "--log_dir=/logs", "true"],
+        &["--hosts=a", "-p", ".", "trian.py"],
         &["--backend=ssh", "--", "true"],
         &["--backend=mpi", "--", "true"],
         &["--backend=mpi", "-n", "2", "--hostfile=missing", "--", "true"],
+        &["--backend=mpi", "-n", "0", "true"],
+        &["-n", "2", "true"],
+        &["-p", ".", "true"],
+        &["--mpi", "--detach", "true"],
     ];
     insta::assert_snapshot!(calls.map(transcript).concat());
 }
 
 #[test]
 fn wrong_calls_say_what_to_do() {
-    let calls: [&[&str]; 9] = [
+    let calls: [&[&str]; 17] = [
         &[],
+        &["trian.py", "--lr=1"],
+        &["python", "trian.py"],
+        &["./train"],
+        &["--trainer=2", "train.py"],
+        &["--trainers=two", "train.py"],
+        &["--restore", "train.py"],
+        &["--task_timeout=20", "train.py"],
+        &["--time_limit=soon", "train.py"],
         &["--trainers=2", "--"],
         &["--trainers=0", "--", "true"],
         &["--sync", "--async", "--", "true"],
@@ -133,34 +153,4 @@ fn wrong_calls_say_what_to_do() {
 #[test]
 fn the_help_page_is_complete() {
     insta::assert_snapshot!(transcript(&["--help"]));
-}
-
-#[test]
-fn as_json_the_record_is_all_of_standard_output() {
-    let job = Job::new(&LOCAL, 1);
-    let metrics = r#"echo '{"cost": 0.5, "pass": 1}' > $PADDLE_LOG_DIR/metrics.jsonl"#;
-    let script = format!("mkdir -p $PADDLE_LOG_DIR; {metrics}; echo hello; exit 7");
-    let ended = job.run(&["-o", "json"], &script);
-    assert_eq!(ended.code, 7, "{ended:?}");
-    assert!(ended.stderr.contains("trainer-0 | hello"), "{ended:?}");
-    let record: scheduler::JobRecord = serde_json::from_str(&ended.stdout).unwrap();
-    assert_eq!(record.state, contract::state::JobState::Failed);
-    assert_eq!(record.exit_code, Some(7));
-    assert_eq!(record.culprit, Some("trainer-0".parse().unwrap()));
-    let trainer = record.replica("trainer-0".parse().unwrap()).unwrap();
-    assert_eq!(trainer.metrics, Some(serde_json::json!({"cost": 0.5, "pass": 1})));
-    let written = std::fs::read_to_string(job.folder().join("log/state.json")).unwrap();
-    assert_eq!(serde_json::from_str::<scheduler::JobRecord>(&written).unwrap(), record);
-}
-
-#[test]
-fn a_job_goes_on_when_nobody_reads_its_output_any_more() {
-    let job = Job::new(&LOCAL, 1);
-    let script = "touch started; until [ -e closed ]; do sleep 0.01; done; seq 100000; touch done";
-    let mut launch = spawn(job.command(&[], &["sh", "-c", script]));
-    job.await_file(0, "started");
-    drop(launch.stdout.take());
-    std::fs::write(job.folder().join("closed"), "").unwrap();
-    assert_eq!(job.finish(launch).code, 0);
-    assert!(job.folder().join("done").exists());
 }

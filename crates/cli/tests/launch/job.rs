@@ -1,39 +1,20 @@
-//! One launch under test: a workspace of its own, the command as a backend's harness builds it, how
-//! it ended, and whether anything of it is left on this machine.
+//! One launch under test: a folder of its own, in which jobs are kept too, how it ended, and whether
+//! anything of it is left on this machine.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A backend, as the suite sees it. `count` is the number of trainers, and of pservers.
-pub(crate) trait Harness {
-    /// A place for one launch. The harness may keep what it needs in it.
-    fn prepare(&self, folder: &Path, count: u32);
-
-    /// `paddle launch` with everything up to the `--` before the program, to be run in the folder.
-    fn launch(&self, folder: &Path, count: u32) -> Command;
-
-    /// Where trainers run: what a program writes into `.` is found here.
-    fn workspace(&self, folder: &Path, rank: u32) -> PathBuf;
-
-    /// The log of a trainer, on this machine, after the end.
-    fn trainer_log(&self, folder: &Path, rank: u32) -> PathBuf;
-
-    /// A number of replicas that is large for this backend.
-    fn many(&self) -> u32;
-}
-
 /// How long anything may take. Only a failure waits so long.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 
-/// One launch.
-pub(crate) struct Job<'a> {
-    pub(crate) harness: &'a dyn Harness,
-    pub(crate) count: u32,
+/// A folder to launch in.
+pub(crate) struct Job {
     folder: tempfile::TempDir,
 }
 
-/// How a launch ended.
+/// How a command ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: i32,
@@ -41,67 +22,98 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
-impl<'a> Job<'a> {
-    pub(crate) fn new(harness: &'a dyn Harness, count: u32) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        harness.prepare(folder.path(), count);
-        Job { harness, count, folder }
+impl Job {
+    pub(crate) fn new() -> Self {
+        Job { folder: tempfile::tempdir().unwrap() }
     }
 
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The command, with more flags, for a program.
-    pub(crate) fn command(&self, flags: &[&str], program: &[&str]) -> Command {
-        let mut command = self.harness.launch(self.folder(), self.count);
-        command.args(flags).arg("--").args(program).current_dir(self.folder());
+    /// A command that keeps its jobs in the folder, and runs there. Every process of it has the
+    /// folder in its environment.
+    pub(crate) fn command(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(self.folder());
+        command.env("PADDLE_JOBS_DIR", self.folder().join(".jobs"));
         command
     }
 
-    /// Runs a shell script as the program, to the end; nothing may be left afterwards.
-    pub(crate) fn run(&self, flags: &[&str], script: &str) -> Ended {
-        self.finish(self.start(flags, script))
+    /// `paddle` with these arguments.
+    pub(crate) fn paddle(&self, args: &[&str]) -> Command {
+        self.command(env!("CARGO_BIN_EXE_paddle"), args)
     }
 
-    /// Starts a launch whose program is a shell script.
-    pub(crate) fn start(&self, flags: &[&str], script: &str) -> Child {
-        spawn(self.command(flags, &["sh", "-c", script]))
+    /// `paddle launch` of a shell script, with one trainer and without servers unless flags say
+    /// otherwise. Such scripts use no server.
+    pub(crate) fn launch(&self, flags: &[&str], script: &str) -> Command {
+        let mut command = self.paddle(&["launch", "--allow-idle"]);
+        command.args(flags).args(["sh", "-c", script]);
+        command
     }
 
-    /// Waits for the end of a launch; nothing may be left afterwards.
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, command: Command) -> Ended {
+        ended(spawn(command).wait_with_output().unwrap())
+    }
+
+    /// Runs a command to its end; nothing may be left running afterwards.
+    pub(crate) fn run_to_the_end(&self, command: Command) -> Ended {
+        self.finish(spawn(command))
+    }
+
+    /// Waits for the end of a launch; nothing may be left running afterwards.
     pub(crate) fn finish(&self, launch: Child) -> Ended {
         let output = launch.wait_with_output().unwrap();
-        use std::os::unix::process::ExitStatusExt;
-        let code = output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap());
         self.assert_nothing_is_left();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Ended { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+        ended(output)
     }
 
-    /// A file that a trainer writes in its workspace, once it is there.
-    pub(crate) fn await_file(&self, rank: u32, name: &str) -> String {
-        let path = self.harness.workspace(self.folder(), rank).join(name);
-        wait_until(&format!("{name} of trainer {rank}"), || path.exists());
-        std::fs::read_to_string(path).unwrap()
+    /// A file in the folder, once it is there.
+    pub(crate) fn await_file(&self, name: &str) {
+        wait_until(name, || self.folder().join(name).exists());
     }
 
-    pub(crate) fn file(&self, rank: u32, name: &str) -> Vec<u8> {
-        let path = self.harness.workspace(self.folder(), rank).join(name);
-        std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    pub(crate) fn read(&self, name: &str) -> String {
+        let path = self.folder().join(name);
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    pub(crate) fn log(&self, rank: u32) -> Vec<u8> {
-        let path = self.harness.trainer_log(self.folder(), rank);
-        std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let path = self.folder().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
     }
 
-    /// Every process of the job has the folder in its environment or its arguments, whatever
-    /// session it is in.
     pub(crate) fn assert_nothing_is_left(&self) {
         let marker = self.folder().to_str().unwrap().to_owned();
         wait_until("no process is left", || processes_with(&marker).is_empty());
     }
+}
+
+/// Whatever a test left running ends with it.
+impl Drop for Job {
+    fn drop(&mut self) {
+        let listed = self.run(self.paddle(&["jobs", "-o", "json"]));
+        let jobs: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap_or_default();
+        for job in jobs.as_array().into_iter().flatten() {
+            let ends = ["succeeded", "failed", "killed"];
+            if let Some(id) = job["id"]
+                .as_str()
+                .filter(|_| !ends.contains(&job["state"].as_str().unwrap_or_default()))
+            {
+                let _ = self.run(self.paddle(&["kill", "--force", id]));
+            }
+        }
+    }
+}
+
+fn ended(output: Output) -> Ended {
+    use std::os::unix::process::ExitStatusExt;
+    let code = output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap());
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Ended { code, stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 pub(crate) fn spawn(mut command: Command) -> Child {
@@ -129,9 +141,15 @@ pub(crate) fn processes_with(marker: &str) -> Vec<u32> {
     std::fs::read_dir("/proc").unwrap().flatten().filter_map(find).collect()
 }
 
-/// Sends a signal by its name.
-pub(crate) fn signal(pid: u32, name: &str) {
-    let status =
-        Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap();
+/// Sends a signal by its name; to a whole process group with a `-` before its id.
+pub(crate) fn signal(pid: impl std::fmt::Display, name: &str) {
+    let arguments = [&format!("-{name}"), "--", &pid.to_string()];
+    let status = Command::new("kill").args(arguments).status().unwrap();
     assert!(status.success(), "cannot send {name} to {pid}");
+}
+
+/// Makes a file that can be executed.
+pub(crate) fn write_script(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }

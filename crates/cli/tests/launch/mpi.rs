@@ -1,81 +1,70 @@
-//! The suite under Open MPI, started by `paddle launch --backend mpi`, and ranks of an `mpirun` of
-//! the user's own.
+//! Under Open MPI: `paddle launch --backend mpi`, and ranks of an `mpirun` of the user's own.
 
 use super::component;
-use super::job::{Ended, Harness, Job, signal, spawn};
+use super::job::{Job, signal, spawn};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-/// `paddle launch --backend mpi`.
-struct Mpi;
-
-impl Harness for Mpi {
-    fn prepare(&self, folder: &Path, count: u32) {
-        std::fs::write(folder.join("machines"), format!("127.0.0.1 slots={count}\n")).unwrap();
-    }
-
-    fn launch(&self, _: &Path, count: u32) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_paddle"));
-        command.args(["launch", "--backend=mpi", "--port=0", "-n", &count.to_string()]);
-        command.arg(format!("--mpi_port={}", free_port()));
-        command
-    }
-
-    fn workspace(&self, folder: &Path, _: u32) -> PathBuf {
-        folder.to_owned()
-    }
-
-    fn trainer_log(&self, folder: &Path, rank: u32) -> PathBuf {
-        folder.join(format!("log/trainer-{rank}.log"))
-    }
-
-    fn many(&self) -> u32 {
-        8
-    }
+/// A folder with a list of machines; none where there is no `mpirun`.
+fn prepare(count: u32) -> Option<Job> {
+    component::find("mpirun")?;
+    let job = Job::new();
+    job.write("machines", &format!("127.0.0.1 slots={count}\n"));
+    Some(job)
 }
 
-pub(crate) fn free_port() -> u16 {
+fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-mod suite {
-    crate::launch::trials::suite!(match super::component::find("mpirun") {
-        Some(_) => super::Mpi,
-        None => return,
-    });
-}
-
 /// The user's own `mpirun`, as in the documents.
-fn mpirun(job: &Job<'_>, flags: &[&str], program: &[&str]) -> Command {
-    let mut command = Command::new("mpirun");
-    command.args(["-hostfile", "machines", "-n", &job.count.to_string()]);
-    command.arg(env!("CARGO_BIN_EXE_paddle")).args(["launch", "--mpi", "--port=0"]);
-    command.arg(format!("--mpi_port={}", free_port())).args(flags).arg("--").args(program);
+fn mpirun(job: &Job, count: u32, script: &str) -> Command {
+    let mut command = job.command("mpirun", &["-hostfile", "machines", "-n", &count.to_string()]);
+    command.arg(env!("CARGO_BIN_EXE_paddle")).args(["launch", "--mpi", "--port=0", "--allow-idle"]);
+    command.arg(format!("--mpi_port={}", free_port())).args(["sh", "-c", script]);
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-    command.current_dir(job.folder());
     command
 }
 
-fn run(job: &Job<'_>, flags: &[&str], program: &[&str]) -> Ended {
-    job.finish(spawn(mpirun(job, flags, program)))
+#[test]
+fn mpirun_is_run_and_its_ranks_share_the_work() {
+    let Some(job) = prepare(2) else { return };
+    let script = "echo $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM on $OMPI_COMM_WORLD_RANK";
+    let flags = ["--backend=mpi", "-n", "2", "--port=0", "--trainers=3", "--pservers=1"];
+    let ended = job.run_to_the_end(job.launch(&flags, script));
+    assert_eq!(ended.code, 0, "{ended:?}");
+    for rank in 0..3 {
+        let expected = format!("{rank} of 3 on {}\n", rank % 2);
+        assert_eq!(job.read(&format!("log/trainer-{rank}.log")), expected);
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_job_under_mpi_in_order() {
+    let Some(job) = prepare(2) else { return };
+    let script = "trap 'echo saved > saved-$PADDLE_TRAINER_ID; exit 0' TERM; \
+                  touch started-$PADDLE_TRAINER_ID; while :; do sleep 0.01; done";
+    let launch = spawn(job.launch(&["--backend=mpi", "-n", "2", "--port=0"], script));
+    job.await_file("started-0");
+    job.await_file("started-1");
+    signal(launch.id(), "INT");
+    assert_eq!(job.finish(launch).code, 130);
+    assert_eq!((job.read("saved-0"), job.read("saved-1")), ("saved\n".into(), "saved\n".into()));
 }
 
 #[test]
 fn ranks_of_a_plain_mpirun_find_each_other_and_share_a_token() {
-    if component::find("mpirun").is_none() {
-        return;
-    }
-    let job = Job::new(&Mpi, 3);
+    let Some(job) = prepare(3) else { return };
     let script = "echo $OMPI_COMM_WORLD_RANK $PADDLE_INIT_TRAINER_ID $PADDLE_INIT_NUM_GRADIENT_SERVERS; \
                   echo $PADDLE_INIT_PSERVERS $PADDLE_JOB_TOKEN > told-$OMPI_COMM_WORLD_RANK";
-    let ended = run(&job, &[], &["sh", "-c", script]);
+    let ended = job.run_to_the_end(mpirun(&job, 3, script));
     assert_eq!(ended.code, 0, "{ended:?}");
     for rank in 0..3 {
-        assert_eq!(job.log(rank), format!("{rank} {rank} 3\n").as_bytes());
-        assert_eq!(job.file(rank, &format!("told-{rank}")), job.file(0, "told-0"));
+        assert_eq!(job.read(&format!("log/trainer-{rank}.log")), format!("{rank} {rank} 3\n"));
+        assert_eq!(job.read(&format!("told-{rank}")), job.read("told-0"));
     }
-    let told = String::from_utf8(job.file(0, "told-0")).unwrap();
+    let told = job.read("told-0");
     let (servers, token) = told.trim().split_once(' ').unwrap();
     assert_eq!(servers.split(',').count(), 3, "{told}");
     assert_eq!(token.len(), 64, "{told}");
@@ -83,57 +72,48 @@ fn ranks_of_a_plain_mpirun_find_each_other_and_share_a_token() {
 
 #[test]
 fn a_failing_rank_ends_a_plain_mpirun_with_its_code() {
-    if component::find("mpirun").is_none() {
-        return;
-    }
-    let job = Job::new(&Mpi, 2);
+    let Some(job) = prepare(2) else { return };
     let script = "[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 42; exec sleep 1000";
-    let ended = run(&job, &[], &["sh", "-c", script]);
+    let ended = job.run_to_the_end(mpirun(&job, 2, script));
     assert_eq!(ended.code, 42, "{ended:?}");
     assert!(ended.stderr.contains("trainer-1 failed"), "{ended:?}");
 }
 
 #[test]
 fn nothing_is_left_when_mpirun_itself_is_killed() {
-    if component::find("mpirun").is_none() {
-        return;
-    }
-    let job = Job::new(&Mpi, 2);
-    let script = "touch started-$OMPI_COMM_WORLD_RANK; exec sleep 1000";
-    let launch = spawn(mpirun(&job, &[], &["sh", "-c", script]));
-    for rank in 0..2 {
-        job.await_file(rank, &format!("started-{rank}"));
-    }
+    let Some(job) = prepare(2) else { return };
+    let launch = spawn(mpirun(&job, 2, "touch started-$OMPI_COMM_WORLD_RANK; exec sleep 1000"));
+    job.await_file("started-0");
+    job.await_file("started-1");
     signal(launch.id(), "KILL");
     assert_eq!(job.finish(launch).code, 137);
 }
 
 #[test]
 fn the_documented_script_runs_a_program_that_reads_the_rank_of_mpi() {
-    if component::find("mpirun").is_none() {
-        return;
-    }
-    let job = Job::new(&Mpi, 2);
+    let Some(job) = prepare(2) else { return };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/word2vec/start_mpi_train.sh");
     std::fs::copy(script, job.folder().join("start_mpi_train.sh")).unwrap();
     let program = "import os, sys\nnode_id = os.getenv('OMPI_COMM_WORLD_RANK')\n\
                    if not node_id:\n    raise EnvironmentError('must provide the rank')\n\
                    print(node_id, os.environ['PADDLE_INIT_TRAINER_ID'], sys.argv[1:])\n";
-    std::fs::write(job.folder().join("train.py"), program).unwrap();
+    job.write("train.py", program);
     let bin = Path::new(env!("CARGO_BIN_EXE_paddle")).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let mut command = Command::new("mpirun");
-    command.args(["-hostfile", "machines", "-n", "2"]).arg(job.folder().join("start_mpi_train.sh"));
-    command.args(["--preset", "test"]).current_dir(job.folder()).env("PATH", path);
+    let script = job.folder().join("start_mpi_train.sh");
+    let arguments = ["-hostfile", "machines", "-n", "2", script.to_str().unwrap()];
+    let mut command = job.command("mpirun", &arguments);
+    command.args(["--preset", "test"]).env("PATH", path);
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-    // Two servers with two ports each, below them the port of rank 0; other tests run meanwhile.
+    // Two servers with two ports each, below them the conductor's; other tests run meanwhile.
     command.env("PADDLE_INIT_PORT", free_ports(5).to_string());
-    let ended = job.finish(spawn(command));
-    assert_eq!(ended.code, 0, "{ended:?}");
+    let ended = job.run_to_the_end(command);
+    // The program trains nothing, and a launch with servers says so.
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(ended.stderr.contains("pserver"), "{ended:?}");
     for rank in 0..2 {
-        let log = job.folder().join(format!("logs/trainer-{rank}.log"));
         let expected = format!("{rank} {rank} ['--preset', 'test']\n");
-        assert_eq!(std::fs::read_to_string(log).unwrap(), expected);
+        assert_eq!(job.read(&format!("logs/trainer-{rank}.log")), expected);
     }
 }
 

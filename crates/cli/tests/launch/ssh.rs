@@ -1,112 +1,65 @@
-//! The suite on ssh hosts, and what only these promise: packages that arrive, results that come
-//! back, and errors that name the host.
+//! On ssh hosts: packages that arrive, results that come back, documented command lines, and errors
+//! that name the host.
 
-use super::job::{Ended, Harness, Job, processes_with, signal, spawn, wait_until};
+use super::job::{Ended, Job, processes_with, signal, spawn};
 use super::sshd::{Machines, machines};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// `paddle launch --hosts` in workspaces that are on the hosts already.
-struct Ssh(&'static Machines);
-
-impl Ssh {
-    /// The workspace has the folder in its name, by which everything of a job is found.
-    fn relative(folder: &Path) -> &Path {
-        folder.strip_prefix("/").unwrap()
-    }
-
-    fn base(&self, count: u32) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_paddle"));
-        command.args(["launch", "--port=0", "--hosts", &self.0.hosts(count)]);
-        command.arg("--ssh_config").arg(self.0.ssh_config());
-        command
-    }
+/// Where the things of a test are on a host: its folder is in the path, by which everything is
+/// found.
+fn relative(folder: &Path) -> String {
+    format!("~/{}", folder.strip_prefix("/").unwrap().display())
 }
 
-impl Harness for Ssh {
-    fn prepare(&self, folder: &Path, count: u32) {
-        for rank in 0..count {
-            fs::create_dir_all(self.workspace(folder, rank)).unwrap();
-        }
-    }
-
-    fn launch(&self, folder: &Path, count: u32) -> Command {
-        let mut command = self.base(count);
-        command.arg(format!("--job_workspace=~/{}", Ssh::relative(folder).display()));
-        command
-    }
-
-    fn workspace(&self, folder: &Path, rank: u32) -> PathBuf {
-        self.0.home(rank).join(Ssh::relative(folder))
-    }
-
-    fn trainer_log(&self, folder: &Path, rank: u32) -> PathBuf {
-        folder.join(format!("log/{rank}/train.log"))
-    }
-
-    fn many(&self) -> u32 {
-        super::sshd::MACHINES
-    }
-}
-
-mod suite {
-    crate::launch::trials::suite!(match super::machines() {
-        Some(machines) => super::Ssh(machines),
-        None => return,
-    });
+fn on_host(machines: &Machines, node: u32, folder: &Path) -> PathBuf {
+    machines.home(node).join(folder.strip_prefix("/").unwrap())
 }
 
 /// A package that is copied, for jobs of two hosts.
 struct Dispatch {
-    ssh: Ssh,
-    folder: tempfile::TempDir,
+    machines: &'static Machines,
+    job: Job,
 }
 
 impl Dispatch {
     fn new(machines: &'static Machines) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("package/data")).unwrap();
-        fs::write(folder.path().join("package/data/part 0"), "0\n").unwrap();
-        fs::write(folder.path().join("package/train.list"), "a\nb\nc\n").unwrap();
-        std::os::unix::fs::symlink("data/part 0", folder.path().join("package/link")).unwrap();
-        Dispatch { ssh: Ssh(machines), folder }
+        let job = Job::new();
+        job.write("package/data/part 0", "0\n");
+        job.write("package/train.list", "a\nb\nc\n");
+        let link = job.folder().join("package/link");
+        std::os::unix::fs::symlink("data/part 0", link).unwrap();
+        Dispatch { machines, job }
     }
 
     fn package(&self) -> PathBuf {
-        self.folder.path().join("package")
+        self.job.folder().join("package")
     }
 
     /// Where jobs of this test are on a host.
     fn root(&self, node: u32) -> PathBuf {
-        self.ssh.workspace(self.folder.path(), node)
+        on_host(self.machines, node, self.job.folder())
     }
 
-    fn command(&self, flags: &[&str]) -> Command {
-        let mut command = self.ssh.base(2);
-        command.args(["--job_dispatch_package", "package"]).args(flags);
-        command.arg(format!("--root_dir=~/{}", Ssh::relative(self.folder.path()).display()));
-        command.current_dir(self.folder.path());
+    /// `paddle launch` on hosts.
+    fn on(&self, hosts: &str) -> Command {
+        let mut command =
+            self.job.paddle(&["launch", "--allow-idle", "--port=0", "--hosts", hosts]);
+        command.arg("--ssh_config").arg(self.machines.ssh_config());
+        command.arg("--job_dispatch_package=package");
+        command.arg(format!("--root_dir={}", relative(self.job.folder())));
         command
     }
 
     fn run(&self, flags: &[&str], program: &[&str]) -> Ended {
-        let mut command = self.command(flags);
-        command.arg("--").args(program);
-        self.finish(command)
-    }
-
-    fn finish(&self, command: Command) -> Ended {
-        let output = spawn(command).wait_with_output().unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        let marker = self.folder.path().to_str().unwrap();
-        wait_until("no process is left", || processes_with(marker).is_empty());
-        let code = output.status.code().unwrap();
-        Ended { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+        let mut command = self.on(&self.machines.hosts(2));
+        command.args(flags).args(program);
+        self.job.run_to_the_end(command)
     }
 
     /// The only job directory on a host.
-    fn job(&self, node: u32) -> PathBuf {
+    fn directory(&self, node: u32) -> PathBuf {
         let is_job =
             |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("JOB");
         let entries = fs::read_dir(self.root(node)).unwrap().flatten().map(|entry| entry.path());
@@ -130,7 +83,7 @@ fn a_package_arrives_complete_and_results_come_back() {
                   ln -s /etc/hostname output/outside";
     let ended = dispatch.run(&["--shard_train_list"], &["sh", "-c", script]);
     assert_eq!(ended.code, 0, "{ended:?}");
-    let here = |path: &str| fs::read_to_string(dispatch.folder.path().join(path)).unwrap();
+    let here = |path: &str| dispatch.job.read(path);
     assert_eq!(here("log/0/train.log"), "0\n0\n2\n0\na c ");
     assert_eq!(here("log/1/train.log"), "1\n1\n2\n0\nb ");
     assert_eq!(here("log/1/paddle_trainer.INFO"), here("log/1/train.log"));
@@ -138,9 +91,9 @@ fn a_package_arrives_complete_and_results_come_back() {
     assert!(here("log/0/paddle_pserver2.INFO").contains("listening"));
     // The output of the first host alone, without what leads out of it.
     assert_eq!(here("output/pass-00000/model"), "0\n");
-    assert!(!dispatch.folder.path().join("output/outside").exists());
+    assert!(!dispatch.job.folder().join("output/outside").exists());
     assert!(ended.stderr.contains("not brought here"), "{ended:?}");
-    let whole = fs::read_to_string(dispatch.job(1).join("train.list.all")).unwrap();
+    let whole = fs::read_to_string(dispatch.directory(1).join("train.list.all")).unwrap();
     assert_eq!(whole, "a\nb\nc\n");
 }
 
@@ -157,18 +110,18 @@ fn only_what_changed_is_sent_again_and_what_was_damaged_is_repaired() {
     };
     let before = [inode(0), inode(1)];
     for node in 0..2 {
-        fs::remove_dir_all(dispatch.job(node)).unwrap();
+        fs::remove_dir_all(dispatch.directory(node)).unwrap();
         fs::write(dispatch.mirror(node).join("train.list"), "damaged").unwrap();
         fs::write(dispatch.mirror(node).join("stranger"), "").unwrap();
     }
     fs::write(dispatch.package().join("new"), "new\n").unwrap();
     fs::remove_file(dispatch.package().join("link")).unwrap();
     let script = "cat new train.list; ls; cmp large $0/package/large";
-    let folder = dispatch.folder.path().to_str().unwrap();
+    let folder = dispatch.job.folder().to_str().unwrap();
     let ended = dispatch.run(&[], &["sh", "-c", script, folder]);
     assert_eq!(ended.code, 0, "{ended:?}");
     for node in 0..2 {
-        let log = dispatch.folder.path().join(format!("log/{node}/train.log"));
+        let log = dispatch.job.folder().join(format!("log/{node}/train.log"));
         let log = fs::read_to_string(log).unwrap();
         assert_eq!(
             log,
@@ -187,19 +140,18 @@ fn the_documented_command_line_runs_the_package_with_its_flags() {
     fs::write(dispatch.package().join("train.py"), program).unwrap();
     let hosts: Vec<String> =
         machines.hosts(2).split(',').map(|host| format!("    \"{host}\",\n")).collect();
-    let root = format!("~/{}", Ssh::relative(dispatch.folder.path()).display());
+    let root = relative(dispatch.job.folder());
     let conf = format!(
         "HOSTS = [\n{}]\n'''\nnetwork\n'''\nROOT_DIR = \"{root}\"\nPADDLE_NIC = \"lo\"\n\
          PADDLE_PORT = 0\nPADDLE_PORTS_NUM = 2\nLD_LIBRARY_PATH=\"/opt/lib\"\n",
         hosts.concat()
     );
-    fs::write(dispatch.folder.path().join("conf.py"), conf).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_paddle"));
-    command.args(["launch", "--conf", "conf.py", "--job_dispatch_package=package", "--ssh_config"]);
-    command.arg(machines.ssh_config());
-    command.args(["--dot_period=10", "--trainer_count=4", "--show_layer_stat"]);
-    command.current_dir(dispatch.folder.path());
-    let ended = dispatch.finish(command);
+    fs::write(dispatch.job.folder().join("conf.py"), conf).unwrap();
+    let arguments = ["launch", "--conf", "conf.py", "--job_dispatch_package=package"];
+    let mut command = dispatch.job.paddle(&arguments);
+    command.arg("--ssh_config").arg(machines.ssh_config());
+    command.args(["--dot_period=10", "--trainer_count=4", "--show_layer_stat", "--allow-idle"]);
+    let ended = dispatch.job.run_to_the_end(command);
     assert_eq!(ended.code, 0, "{ended:?}");
     let expected =
         "trainer-1 | ['--dot_period=10', '--trainer_count=4', '--show_layer_stat'] 4 /opt/lib 2\n";
@@ -212,12 +164,9 @@ fn a_host_that_cannot_be_reached_fails_the_launch_before_anything_starts() {
     let dispatch = Dispatch::new(machines);
     let dead = "127.0.0.1:1";
     let hosts = format!("{},{dead}", machines.hosts(1));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_paddle"));
-    command.args(["launch", "--hosts", &hosts, "--job_dispatch_package=package", "--ssh_config"]);
-    command.arg(machines.ssh_config());
-    command.arg(format!("--root_dir=~/{}", Ssh::relative(dispatch.folder.path()).display()));
-    command.args(["--", "true"]).current_dir(dispatch.folder.path());
-    let ended = dispatch.finish(command);
+    let mut command = dispatch.on(&hosts);
+    command.arg("true");
+    let ended = dispatch.job.run_to_the_end(command);
     assert_eq!(ended.code, 1, "{ended:?}");
     let words = format!("cannot reach this host (host: {dead}, said: ssh: connect to host");
     assert!(ended.stderr.contains(&words), "{ended:?}");
@@ -233,7 +182,7 @@ fn a_host_without_paddle_or_interface_is_named_with_the_fix() {
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(ended.stderr.contains("name it with --remote_paddle (host: 127.0.0.1:"), "{ended:?}");
     let ended = dispatch.run(&["--nics=none0"], &["true"]);
-    assert_eq!(ended.code, 2, "{ended:?}");
+    assert_eq!(ended.code, 1, "{ended:?}");
     assert!(ended.stderr.contains("no such network interface"), "{ended:?}");
 }
 
@@ -241,11 +190,11 @@ fn a_host_without_paddle_or_interface_is_named_with_the_fix() {
 fn hosts_that_share_a_root_are_noticed() {
     let Some(machines) = machines() else { return };
     let dispatch = Dispatch::new(machines);
-    let root = format!("--root_dir={}", dispatch.root(0).display());
-    let mut command = dispatch.ssh.base(2);
-    command.args(["--job_dispatch_package=package", &root, "--", "true"]);
-    command.current_dir(dispatch.folder.path());
-    let ended = dispatch.finish(command);
+    let mut command = dispatch.job.paddle(&["launch", "--port=0", "--hosts", &machines.hosts(2)]);
+    command.arg("--ssh_config").arg(machines.ssh_config());
+    command.arg(format!("--root_dir={}", dispatch.root(0).display()));
+    command.args(["--job_dispatch_package=package", "true"]);
+    let ended = dispatch.job.run_to_the_end(command);
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(ended.stderr.contains("hosts must not share ROOT_DIR"), "{ended:?}");
 }
@@ -260,28 +209,38 @@ fn a_package_that_leads_out_of_itself_is_refused() {
     assert!(ended.stderr.contains("path: data/secret, target: /etc/passwd"), "{ended:?}");
 }
 
+/// A launch on one host, in a workspace that is there already.
+fn in_workspace(machines: &Machines, job: &Job) -> Command {
+    fs::create_dir_all(on_host(machines, 0, job.folder())).unwrap();
+    let mut command = job.paddle(&["launch", "--allow-idle", "--port=0"]);
+    command.args(["--hosts", &machines.hosts(1), "--ssh_config"]).arg(machines.ssh_config());
+    command.arg(format!("--job_workspace={}", relative(job.folder())));
+    command
+}
+
 #[test]
 fn leftovers_of_one_job_are_killed_and_nothing_else() {
     let Some(machines) = machines() else { return };
-    let ssh = Ssh(machines);
-    let kept = Job::new(&ssh, 1);
-    let script = "touch started; exec sleep 1000";
-    let other = kept.start(&[], script);
-    kept.await_file(0, "started");
-    let job = Job::new(&ssh, 1);
-    let launch = job.start(&[], script);
-    job.await_file(0, "started");
-    let mut kill = Command::new(env!("CARGO_BIN_EXE_paddle"));
-    kill.args(["kill", "--hosts", &machines.hosts(2), "--ssh_config"]).arg(machines.ssh_config());
-    kill.arg(format!("--job=~/{}", Ssh::relative(job.folder()).display()));
+    let start = |job: &Job| {
+        let mut command = in_workspace(machines, job);
+        command.args(["sh", "-c", "touch started; exec sleep 1000"]);
+        let launch = spawn(command);
+        let started = on_host(machines, 0, job.folder()).join("started");
+        super::job::wait_until("the trainer runs", || started.exists());
+        launch
+    };
+    let (kept, job) = (Job::new(), Job::new());
+    let (other, launch) = (start(&kept), start(&job));
+    let mut kill = job.paddle(&["kill", "--hosts", &machines.hosts(2), "--ssh_config"]);
+    kill.arg(machines.ssh_config()).arg(format!("--job={}", relative(job.folder())));
     // The second host has no such job.
-    fs::create_dir_all(ssh.workspace(job.folder(), 1)).unwrap();
-    let output = kill.output().unwrap();
-    let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let lines: Vec<&str> = shown.lines().collect();
-    assert!(lines[0].ends_with(ssh.workspace(job.folder(), 0).to_str().unwrap()), "{shown}");
-    assert!(lines[1].ends_with(": nothing ran"), "{shown}");
+    fs::create_dir_all(on_host(machines, 1, job.folder())).unwrap();
+    let killed = job.run(kill);
+    assert_eq!(killed.code, 0, "{killed:?}");
+    let lines: Vec<&str> = killed.stdout.lines().collect();
+    let place = on_host(machines, 0, job.folder());
+    assert!(lines[0].ends_with(place.to_str().unwrap()), "{killed:?}");
+    assert!(lines[1].ends_with(": nothing ran"), "{killed:?}");
     let ended = job.finish(launch);
     assert_eq!(ended.code, 1, "the launcher notices: {ended:?}");
     assert!(!processes_with(kept.folder().to_str().unwrap()).is_empty(), "the other job goes on");
@@ -292,14 +251,32 @@ fn leftovers_of_one_job_are_killed_and_nothing_else() {
 #[test]
 fn a_program_can_be_found_beside_a_paddle_that_is_not_in_the_path() {
     let Some(machines) = machines() else { return };
-    let ssh = Ssh(machines);
-    let job = Job::new(&ssh, 1);
+    let job = Job::new();
     let bin = job.folder().join("venv/bin");
     fs::create_dir_all(&bin).unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_paddle"), bin.join("paddle")).unwrap();
-    super::sshd::write_script(&bin.join("my-python"), "#!/bin/sh\necho beside\n");
-    let flag = format!("--remote_paddle={}/paddle", bin.display());
-    let ended = job.finish(spawn(job.command(&[&flag], &["my-python"])));
+    super::job::write_script(&bin.join("my-python"), "#!/bin/sh\necho beside\n");
+    let mut command = in_workspace(machines, &job);
+    command.arg(format!("--remote_paddle={}/paddle", bin.display())).arg("my-python");
+    let ended = job.run_to_the_end(command);
     assert_eq!(ended.code, 0, "{ended:?}");
-    assert_eq!(job.log(0), b"beside\n");
+    assert_eq!(job.read("log/0/train.log"), "beside\n");
+}
+
+#[test]
+fn a_detached_job_on_hosts_ends_by_itself_and_brings_its_results() {
+    let Some(machines) = machines() else { return };
+    let dispatch = Dispatch::new(machines);
+    let mut command = dispatch.on(&machines.hosts(2));
+    let script =
+        "echo $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM; mkdir -p output; echo m > output/model";
+    command.args(["--detach", "--trainers=3", "--pservers=1", "sh", "-c", script]);
+    let detached = dispatch.job.run(command);
+    assert_eq!(detached.code, 0, "{detached:?}");
+    let attach = dispatch.job.paddle(&["attach", detached.stdout.trim()]);
+    let ended = dispatch.job.run_to_the_end(attach);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert_eq!(dispatch.job.read("log/1/train.log"), "1 of 3\n");
+    assert_eq!(dispatch.job.read("log/0/trainer-2.log"), "2 of 3\n");
+    assert_eq!(dispatch.job.read("output/model"), "m\n");
 }

@@ -5,7 +5,6 @@ use super::component;
 use super::job::wait_until;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -145,10 +144,4 @@ fn has_banner(port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
     let mut banner = [0; 4];
     stream.read_exact(&mut banner).is_ok() && &banner == b"SSH-"
-}
-
-/// Makes a file that can be executed.
-pub(crate) fn write_script(path: &Path, text: &str) {
-    std::fs::write(path, text).unwrap();
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }

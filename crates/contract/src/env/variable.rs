@@ -116,6 +116,11 @@ pub const VARIABLES: &[Variable] = &[
     cluster("SLURM_NTASKS", "the number of trainers under Slurm", "2"),
     // What users add.
     user("PADDLE_TRAINERS", "the number of trainers, in older manifests", "2"),
+    user(
+        "PADDLE_JOBS_DIR",
+        "where `paddle` keeps what it knows of jobs on this machine",
+        "/var/lib/paddle/jobs",
+    ),
     user("PADDLE_PSERVERS", "the number of parameter servers, in older manifests", "2"),
     user("CPU_NUM", "threads inside one trainer, in Fluid manifests", "2"),
     user("FLAGS_rpc_deadline", "milliseconds to wait for a server's answer", "180000"),

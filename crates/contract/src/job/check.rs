@@ -4,11 +4,14 @@
 
 use std::fmt;
 
-use super::{ENV_BYTES_MAX, FaultTolerance, JobSpec, REPLICAS_MAX, Resources, TEXT_BYTES_MAX};
+use super::{
+    CheckpointSpec, DataSpec, ENV_BYTES_MAX, FaultTolerance, JobSpec, REPLICAS_MAX, Resources,
+    TEXT_BYTES_MAX,
+};
 use crate::path::{Access, PATH_BYTES_MAX, PfsPath};
 use crate::quantity::Quantity;
 use crate::role::Role;
-use crate::{Error, Kind, Result, env, name};
+use crate::{Error, Kind, Result, env, name, quote};
 
 impl JobSpec {
     /// The first problem, with its field, its value and what to do.
@@ -17,6 +20,7 @@ impl JobSpec {
         self.check_identity()?;
         self.check_program()?;
         self.check_size()?;
+        self.check_servers()?;
         Role::ALL.into_iter().try_for_each(|role| self.check_resources(role))?;
         self.check_env()
     }
@@ -40,6 +44,9 @@ impl JobSpec {
             ("entry", &self.entry, TEXT_BYTES_MAX),
             ("topology", &self.topology, PATH_BYTES_MAX),
             ("image", &self.image, TEXT_BYTES_MAX),
+            ("log_dir", &self.log_dir, PATH_BYTES_MAX),
+            ("output_dir", &self.output_dir, PATH_BYTES_MAX),
+            ("checkpoint.dir", &self.checkpoint.dir, PATH_BYTES_MAX),
         ];
         for (field, text, bytes_max) in texts {
             length("text", text, bytes_max).map_err(in_field(field))?;
@@ -47,20 +54,28 @@ impl JobSpec {
                 return Err(bad(field, text.escape_debug(), "remove the NUL character"));
             }
         }
-        match (self.entry.is_empty(), self.topology.is_empty()) {
-            (true, true) => {
-                return Err(bad("entry", "", "give the command to run, or a topology"));
+        let program = quote::quote(&self.program);
+        let choices = [("entry", &self.entry), ("program", &program), ("topology", &self.topology)];
+        let given: Vec<_> = choices.iter().filter(|(_, text)| !text.is_empty()).collect();
+        match given[..] {
+            [] => return Err(bad("entry", "", "give the command to run, or a topology")),
+            [_] => {}
+            [.., (field, text)] => {
+                let fix = "give a program, an entry or a topology, only one of them";
+                return Err(bad(field, text, fix));
             }
-            (false, false) => {
-                return Err(bad(
-                    "topology",
-                    &self.topology,
-                    "give an entry or a topology, not both",
-                ));
-            }
-            _ => {}
         }
-        if !self.package.starts_with('/') {
+        if self.topology.is_empty() && !self.topology_flags.is_empty() {
+            let flags = self.topology_flags.join(" ");
+            return Err(bad("topology_flags", flags, "they need a topology"));
+        }
+        let words = self.program.iter().chain(&self.topology_flags);
+        let bytes: usize = words.clone().map(String::len).sum();
+        if bytes > TEXT_BYTES_MAX || words.clone().any(|word| word.contains('\0')) {
+            let fix = format!("use at most {TEXT_BYTES_MAX} bytes, without NUL characters");
+            return Err(bad("program", format!("{bytes} bytes"), &fix));
+        }
+        if !self.package.is_empty() && !self.package.starts_with('/') {
             return Err(bad("package", &self.package, "use an absolute path"));
         }
         if self.package.starts_with("/pfs/") {
@@ -102,14 +117,46 @@ impl JobSpec {
         Ok(())
     }
 
+    /// What is said to servers and the master must have somebody to be said to.
+    fn check_servers(&self) -> Result<()> {
+        self.ports.check()?;
+        for (field, dir) in [("log_dir", &self.log_dir), ("output_dir", &self.output_dir)] {
+            if dir.is_empty() {
+                return Err(bad(field, "", "name a directory"));
+            }
+        }
+        let CheckpointSpec { dir, interval_seconds, restore } = &self.checkpoint;
+        if dir.is_empty() && (interval_seconds.is_some() || restore.is_some()) {
+            return Err(bad("checkpoint.dir", "", "name the folder of the checkpoints"));
+        }
+        if !self.master && self.data != DataSpec::default() {
+            let fix = "a master hands the data out: use true, or leave `data` out";
+            return Err(bad("master", false, fix));
+        }
+        for pattern in &self.data.files {
+            length("pattern", pattern, PATH_BYTES_MAX).map_err(in_field("data.files"))?;
+        }
+        let counts = [
+            ("threads", self.threads == Some(0)),
+            ("data.chunks_per_task", self.data.chunks_per_task == Some(0)),
+            ("data.task_timeout_seconds", self.data.task_timeout_seconds == Some(0)),
+            ("ready_seconds", self.ready_seconds == 0),
+        ];
+        match counts.iter().find(|(_, is_zero)| *is_zero) {
+            Some((field, _)) => Err(bad(field, 0, "use at least 1")),
+            None => Ok(()),
+        }
+    }
+
     fn check_resources(&self, role: Role) -> Result<()> {
         let refuse = |field, value, fix| Err(bad(field, value, fix).with("role", role));
         let Resources { cpu, memory, gpu } = *self.resources.of(role);
-        if cpu == Quantity::ZERO {
-            return refuse("cpu", cpu, "use at least 1m");
+        if cpu == Some(Quantity::ZERO) {
+            return refuse("cpu", Quantity::ZERO, "use at least 1m, or leave it out for no limit");
         }
-        if memory == Quantity::ZERO {
-            return refuse("memory", memory, "give the bytes that a replica needs, such as 1Gi");
+        if memory == Some(Quantity::ZERO) {
+            let fix = "give the bytes that a replica needs, such as 1Gi, or leave it out";
+            return refuse("memory", Quantity::ZERO, fix);
         }
         if gpu.count().is_none() {
             return refuse("gpu", gpu, "use a whole number");
@@ -145,7 +192,7 @@ impl JobSpec {
 }
 
 pub(super) fn version(version: u32) -> Result<()> {
-    if version == JobSpec::VERSION {
+    if (1..=JobSpec::VERSION).contains(&version) {
         return Ok(());
     }
     let message = "this version of the job spec is not known here: use matching releases";
@@ -206,7 +253,7 @@ mod tests {
 
     #[test]
     fn identity_is_checked() {
-        insta::assert_snapshot!(error(|spec| spec.version = 2), @"this version of the job spec is not known here: use matching releases (version: 2, known: 1)");
+        insta::assert_snapshot!(error(|spec| spec.version = 3), @"this version of the job spec is not known here: use matching releases (version: 3, known: 2)");
         insta::assert_snapshot!(error(|spec| spec.name = "my job".into()), @"a job name cannot have ' ': use letters, digits, `-`, `.` and `_` (name: my job, position: 3, field: name)");
         insta::assert_snapshot!(error(|spec| spec.user = "../eve".into()), @"a user name cannot have '/': leave out slashes and control characters (name: ../eve, position: 3, field: user)");
         insta::assert_snapshot!(error(|spec| spec.datacenter.clear()), @"the datacenter name is empty (field: datacenter)");
@@ -217,7 +264,7 @@ mod tests {
     #[test]
     fn the_program_is_checked() {
         insta::assert_snapshot!(error(|spec| spec.entry.clear()), @"bad entry: give the command to run, or a topology (value: )");
-        insta::assert_snapshot!(error(|spec| spec.topology = "conf.py".into()), @"bad topology: give an entry or a topology, not both (value: conf.py)");
+        insta::assert_snapshot!(error(|spec| spec.topology = "conf.py".into()), @"bad topology: give a program, an entry or a topology, only one of them (value: conf.py)");
         insta::assert_snapshot!(error(|spec| spec.entry.push('\0')), @r#"bad entry: remove the NUL character (value: python train.py\0)"#);
         insta::assert_snapshot!(error(|spec| spec.package = "ctr".into()), @"bad package: use an absolute path (value: ctr)");
         insta::assert_snapshot!(error(|spec| spec.package = "/pfs/dc1/home/eve/x".into()), @"this is another user's home: use a path in your own (path: /pfs/dc1/home/eve/x, user: wuyi@example.com, field: package)");
@@ -245,8 +292,8 @@ mod tests {
     #[test]
     fn the_resources_are_checked() {
         let half = Quantity::from_milli(500);
-        insta::assert_snapshot!(error(|spec| spec.resources.trainer.cpu = Quantity::ZERO), @"bad cpu: use at least 1m (value: 0, role: trainer)");
-        insta::assert_snapshot!(error(|spec| spec.resources.master.memory = Quantity::ZERO), @"bad memory: give the bytes that a replica needs, such as 1Gi (value: 0, role: master)");
+        insta::assert_snapshot!(error(|spec| spec.resources.trainer.cpu = Some(Quantity::ZERO)), @"bad cpu: use at least 1m, or leave it out for no limit (value: 0, role: trainer)");
+        insta::assert_snapshot!(error(|spec| spec.resources.master.memory = Some(Quantity::ZERO)), @"bad memory: give the bytes that a replica needs, such as 1Gi, or leave it out (value: 0, role: master)");
         insta::assert_snapshot!(error(|spec| spec.resources.trainer.gpu = half), @"bad gpu: use a whole number (value: 500m, role: trainer)");
         insta::assert_snapshot!(error(|spec| spec.resources.pserver.gpu = Quantity::whole(1)), @"bad gpu: only trainers use devices: use 0 (value: 1, role: pserver)");
     }

@@ -102,7 +102,8 @@ impl ServerConfig {
     }
 }
 
-/// Serves until all trainers have left, `stop` turns true, or the job cannot go on.
+/// Serves until all trainers have left, `stop` turns true, or the job cannot go on. Returns how many
+/// trainers have joined.
 ///
 /// `ports` are the ports in their order, the dense ones first, each with a listener per address.
 /// Blocks.
@@ -110,7 +111,7 @@ pub fn run(
     ports: Vec<Vec<TcpListener>>,
     config: &ServerConfig,
     stop: &watch::Receiver<bool>,
-) -> Result<()> {
+) -> Result<u32> {
     config.check()?;
     let endpoint = Endpoint {
         token: config.token.clone(),
@@ -136,7 +137,7 @@ pub fn run(
                 )
             })
             .collect();
-        let mut outcome = Ok(());
+        let mut outcome = Ok(0);
         for thread in threads {
             let thread =
                 thread.map_err(|source| Error::io("cannot start the thread of a port", source))?;
@@ -144,8 +145,8 @@ pub fn run(
                 .join()
                 .unwrap_or_else(|_| Err(Error::new(Kind::Io, "the thread of a port failed")));
             // The first reason is the one that the others followed.
-            if outcome.is_ok() {
-                outcome = served;
+            if let Ok(joined) = outcome {
+                outcome = served.map(|others| joined.max(others));
             }
         }
         outcome

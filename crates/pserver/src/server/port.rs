@@ -31,7 +31,7 @@ pub(super) fn serve(
     acceptor: Acceptor,
     config: &ServerConfig,
     stops: [watch::Receiver<bool>; 2],
-) -> Result<()> {
+) -> Result<u32> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -118,7 +118,7 @@ impl Port {
         acceptor: Acceptor,
         config: &ServerConfig,
         [mut stop, mut has_failed]: [watch::Receiver<bool>; 2],
-    ) -> Result<()> {
+    ) -> Result<u32> {
         let mut accepting = JoinSet::new();
         for listener in listeners {
             let port = Rc::clone(&self);
@@ -150,8 +150,6 @@ impl Port {
             }
         }
         accepting.abort_all();
-        let (joined, trainers) = (self.shard.borrow().trainers_joined(), config.trainers);
-        tracing::info!(port = self.number, trainers_joined = joined, trainers, "port has ended");
         let outcome = self.shard.borrow().failure().map_or(Ok(()), Err);
         if let Some(saving) = saving {
             if outcome.is_ok() && is_whole {
@@ -166,7 +164,7 @@ impl Port {
             saved.map_err(|source| Error::new(Kind::Io, "saving failed").because(source))??;
         }
         self.farewell().await;
-        outcome
+        outcome.map(|()| self.shard.borrow().trainers_joined())
     }
 
     async fn accept(

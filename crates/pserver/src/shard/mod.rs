@@ -232,8 +232,8 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         self.job.as_ref().map(|job| &job.join)
     }
 
-    /// How many trainers have joined since this server started.
-    pub fn trainers_joined(&self) -> usize {
+    /// How many trainers have joined.
+    pub fn trainers_joined(&self) -> u32 {
         self.members.joined()
     }
 

@@ -69,7 +69,8 @@ impl Servers {
     fn run(&mut self, listeners: Vec<TcpListener>, config: ServerConfig) {
         let stop = self.stop.subscribe();
         let ports = listeners.into_iter().map(|listener| vec![listener]).collect();
-        self.threads.push(std::thread::spawn(move || server::run(ports, &config, &stop)));
+        self.threads
+            .push(std::thread::spawn(move || server::run(ports, &config, &stop).map(|_| ())));
     }
 
     fn config(&self, rank: u32, trainers: u32, mode: Mode) -> ClientConfig {

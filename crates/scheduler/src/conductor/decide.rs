@@ -3,9 +3,16 @@
 //! Servers first, trainers when all servers serve, the end when all trainers are done. The first
 //! failure that may not be repaired ends the whole job: a job that goes on with a part of its
 //! replicas waits for the others for ever, or trains something nobody asked for.
+//!
+//! What a failure means depends on whose it is (`docs/faults.md` has the reasons):
+//!
+//! - a trainer or a master is started again alone, and goes on where it was;
+//! - a parameter server takes what it held with it, and so does a machine that is lost: everything
+//!   is killed, and the whole job begins another round, from the newest checkpoint of all servers,
+//!   or from the beginning where there is none.
 
-use super::plan::Policy;
-use super::record::{Ending, JobRecord, ReplicaRecord, Verdict};
+use crate::plan::Policy;
+use crate::record::{Ending, JobRecord, ReplicaRecord, Verdict};
 use crate::replica::ReplicaId;
 use contract::state::{JobState, ReplicaState, State};
 use contract::{exit, role::Role};
@@ -13,10 +20,12 @@ use contract::{exit, role::Role};
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Start these for the first time.
+    /// Start these for the first time in this round.
     Start(Vec<ReplicaId>),
     /// Start this one again.
     Restart(ReplicaId),
+    /// Kill everything and begin another round, because of this replica.
+    Again(ReplicaId),
     /// Ask everything that runs to end.
     End(Verdict),
     /// Kill what was asked to end and did not.
@@ -40,25 +49,33 @@ pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, St
     }
     let mut wake_ms: Option<u64> = None;
     let mut wait_until = |moment: u64| wake_ms = Some(wake_ms.map_or(moment, |w| w.min(moment)));
-    for replica in &record.replicas {
+    if let Some(limit_ms) = policy.time_limit_ms {
+        let deadline = record.began_ms.saturating_add(limit_ms);
+        if deadline <= now_ms {
+            return end(out_of_time(limit_ms));
+        }
+        wait_until(deadline);
+    }
+    // Those that take all with them first: what fails besides fails because of them.
+    let takes_all_first = record.replicas.iter().filter(|r| takes_all(r));
+    let others = record.replicas.iter().filter(|r| !takes_all(r));
+    for replica in takes_all_first.chain(others) {
         match replica.state {
-            ReplicaState::Failed => match restart_ms(replica, policy) {
+            ReplicaState::Failed if has_finished_anyway(replica, record) => {}
+            ReplicaState::Failed | ReplicaState::Lost => match restart_ms(replica, policy) {
+                None if replica.state == ReplicaState::Lost => return end(lost(replica)),
                 None => return end(failure(replica, policy)),
-                Some(moment) if moment <= now_ms => {
-                    let reason = format!(
-                        "{} is started again ({} of {}): {}",
-                        replica.replica,
-                        replica.attempt + 1,
-                        policy.restarts,
-                        replica.reason(),
-                    );
-                    return (Decision::Restart(replica.replica), reason);
+                Some(moment) if moment <= now_ms => return start_again(replica, policy),
+                Some(moment) => {
+                    wait_until(moment);
+                    if takes_all(replica) {
+                        // The pause before another round: nothing new is begun meanwhile.
+                        return (Decision::Wait(wake_ms), String::new());
+                    }
                 }
-                Some(moment) => wait_until(moment),
             },
-            ReplicaState::Lost => return end(lost(replica)),
             ReplicaState::Starting if replica.replica.is_server() => {
-                let deadline = replica.started_ms.unwrap_or(now_ms) + policy.ready_ms;
+                let deadline = replica.started_ms.unwrap_or(now_ms).saturating_add(policy.ready_ms);
                 if deadline <= now_ms {
                     return end(not_ready(replica, policy));
                 }
@@ -84,8 +101,10 @@ pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, St
     if servers().all(serves) && !waiting.is_empty() {
         return (Decision::Start(waiting), "all servers are ready".to_owned());
     }
-    let has_succeeded = |replica: &ReplicaRecord| replica.state == ReplicaState::Succeeded;
-    if trainers().all(has_succeeded) {
+    let is_done = |replica: &ReplicaRecord| {
+        replica.state == ReplicaState::Succeeded || has_finished_anyway(replica, record)
+    };
+    if trainers().all(is_done) {
         return end(Verdict {
             state: JobState::Succeeded,
             exit_code: 0,
@@ -94,6 +113,86 @@ pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, St
         });
     }
     (Decision::Wait(wake_ms), String::new())
+}
+
+/// A server ends with 0 only when all trainers have said goodbye, which they do when their program
+/// has ended. A trainer that a signal ends after that had finished its work.
+fn has_finished_anyway(replica: &ReplicaRecord, record: &JobRecord) -> bool {
+    let has_left = |other: &ReplicaRecord| {
+        other.replica.role == Role::Pserver && other.state == ReplicaState::Succeeded
+    };
+    replica.replica.role == Role::Trainer
+        && replica.state == ReplicaState::Failed
+        && replica.exit_code.and_then(exit::signal).is_some()
+        && record.replicas.iter().any(has_left)
+}
+
+/// Whether the whole job has to begin again when this replica is gone.
+fn takes_all(replica: &ReplicaRecord) -> bool {
+    replica.replica.role == Role::Pserver || replica.state == ReplicaState::Lost
+}
+
+fn start_again(replica: &ReplicaRecord, policy: &Policy) -> (Decision, String) {
+    let count = format!("{} of {}", replica.failures + 1, policy.restarts);
+    let why = replica.reason();
+    if takes_all(replica) {
+        let from = match policy.has_checkpoints {
+            true => "the newest checkpoint",
+            false => "the beginning",
+        };
+        let name = replica.replica;
+        let reason = format!("all replicas start again from {from} ({count}): {name}: {why}");
+        return (Decision::Again(name), reason);
+    }
+    let reason = format!("{} is started again ({count}): {why}", replica.replica);
+    (Decision::Restart(replica.replica), reason)
+}
+
+/// What is wrong with a job whose trainers all succeeded: servers that nobody used, trainers that
+/// had nothing to do. To be asked when everything has ended.
+pub fn idle(record: &JobRecord) -> Option<String> {
+    let trained_on_servers = |replica: &ReplicaRecord| {
+        figure(replica, "remote").and_then(serde_json::Value::as_bool) == Some(true)
+    };
+    let servers = || record.replicas.iter().filter(|r| r.replica.role == Role::Pserver);
+    let is_unused = |replica: &ReplicaRecord| replica.trainers_joined == Some(0);
+    let is_used = record.replicas.iter().any(trained_on_servers);
+    if servers().count() > 0 && !is_used && servers().all(is_unused) {
+        let names: Vec<_> = servers().map(|replica| replica.replica.to_string()).collect();
+        return Some(format!(
+            "no trainer used {}: train with is_local=False (the default under a launch with \
+             servers), start the job with --pservers 0, or allow it with --allow-idle",
+            names.join(", ")
+        ));
+    }
+    let had_nothing = |replica: &&ReplicaRecord| {
+        let is_end = figure(replica, "event").and_then(serde_json::Value::as_str) == Some("end");
+        let samples = figure(replica, "samples").and_then(serde_json::Value::as_u64);
+        is_end && samples == Some(0)
+    };
+    let idle: Vec<_> = record.replicas.iter().filter(had_nothing).collect();
+    let names: Vec<_> = idle.iter().map(|replica| replica.replica.to_string()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} got no data: make at least as many files or tasks as there are trainers, start \
+             fewer trainers, or allow it with --allow-idle",
+            names.join(", ")
+        )
+    })
+}
+
+fn figure<'a>(replica: &'a ReplicaRecord, name: &str) -> Option<&'a serde_json::Value> {
+    replica.metrics.as_ref()?.get(name)
+}
+
+fn out_of_time(limit_ms: u64) -> Verdict {
+    let seconds = limit_ms / 1000;
+    Verdict {
+        state: JobState::Failed,
+        exit_code: 1,
+        reason: format!("ended after its time limit of {seconds} s (time_limit_seconds)"),
+        culprit: None,
+    }
 }
 
 fn end(verdict: Verdict) -> (Decision, String) {
@@ -127,20 +226,20 @@ fn decide_ending(
 /// When a failed replica may be started again; `None` if it may not.
 fn restart_ms(replica: &ReplicaRecord, policy: &Policy) -> Option<u64> {
     let is_hopeless = replica.exit_code.is_some_and(|code| HOPELESS.contains(&code));
-    if replica.attempt >= policy.restarts || is_hopeless {
+    if replica.failures >= policy.restarts || is_hopeless {
         return None;
     }
-    let pause = match replica.attempt {
+    let pause = match replica.failures {
         0 => 0,
-        attempt => PAUSE_MS.saturating_mul(1 << (attempt - 1).min(16)).min(PAUSE_MS_MAX),
+        failures => PAUSE_MS.saturating_mul(1 << (failures - 1).min(16)).min(PAUSE_MS_MAX),
     };
     Some(replica.ended_ms.unwrap_or(0) + pause)
 }
 
 fn failure(replica: &ReplicaRecord, policy: &Policy) -> Verdict {
-    let again = match replica.attempt {
+    let again = match replica.failures {
         0 => String::new(),
-        attempt => format!(" after {attempt} of {} restarts", policy.restarts),
+        failures => format!(" after {failures} of {} restarts", policy.restarts),
     };
     let reason = replica.reason();
     let code = match replica.exit_code {
@@ -200,10 +299,17 @@ fn not_ready(replica: &ReplicaRecord, policy: &Policy) -> Verdict {
 mod tests {
     use super::*;
 
-    const POLICY: Policy = Policy { restarts: 2, ready_ms: 1000, grace_ms: 500 };
+    const POLICY: Policy = Policy {
+        restarts: 2,
+        ready_ms: 1000,
+        grace_ms: 500,
+        time_limit_ms: Some(20_000),
+        allows_idle: false,
+        has_checkpoints: true,
+    };
 
     /// A job given as `pserver-0 running, trainer-0 failed 1`: replicas, states, exit codes; `@N`
-    /// is the attempt. All were started at 100 and ended at 200.
+    /// is the number of failures. All were started at 100 and ended at 200.
     fn record(text: &str) -> JobRecord {
         let replica = |text: &str| {
             let mut words = text.split_whitespace();
@@ -212,6 +318,8 @@ mod tests {
                 host: "localhost".to_owned(),
                 state: words.next().unwrap().parse().unwrap(),
                 attempt: 0,
+                failures: 0,
+                trainers_joined: None,
                 pid: None,
                 ready: None,
                 exit_code: None,
@@ -223,23 +331,16 @@ mod tests {
             };
             for word in words {
                 match word.strip_prefix('@') {
-                    Some(attempt) => replica.attempt = attempt.parse().unwrap(),
+                    Some(failures) => replica.failures = failures.parse().unwrap(),
                     None => replica.exit_code = Some(word.parse().unwrap()),
                 }
             }
             replica
         };
         JobRecord {
-            version: 1,
-            job: "job".to_owned(),
             state: JobState::Running,
-            reason: String::new(),
-            culprit: None,
-            exit_code: None,
-            began_ms: 0,
-            ended_ms: None,
-            ending: None,
             replicas: text.split(',').map(replica).collect(),
+            ..JobRecord::default()
         }
     }
 
@@ -251,6 +352,7 @@ mod tests {
         let shown = match decision {
             Decision::Start(replicas) => format!("start {}", names(replicas)),
             Decision::Restart(replica) => format!("restart {replica}"),
+            Decision::Again(replica) => format!("again {replica}"),
             Decision::End(verdict) => format!("{} {}", verdict.state, verdict.exit_code),
             Decision::Wait(moment) => format!("wait {moment:?}"),
             decision => format!("{decision:?}"),
@@ -272,29 +374,73 @@ mod tests {
             "start trainer-0 trainer-1",
         );
         check(0, "trainer-0 pending", "start trainer-0");
-        check(150, "pserver-0 running, trainer-0 running", "wait None");
+        check(150, "pserver-0 running, trainer-0 running", "wait Some(20000)");
     }
 
     #[test]
     fn the_job_is_done_when_all_trainers_are() {
-        check(300, "pserver-0 running, trainer-0 succeeded 0, trainer-1 running", "wait None");
+        check(
+            300,
+            "pserver-0 running, trainer-0 succeeded 0, trainer-1 running",
+            "wait Some(20000)",
+        );
         check(300, "pserver-0 running, trainer-0 succeeded 0", "succeeded 0");
         // A server leaves by itself when the last trainer has said goodbye.
-        check(300, "pserver-0 succeeded 0, trainer-0 running", "wait None");
+        check(300, "pserver-0 succeeded 0, trainer-0 running", "wait Some(20000)");
     }
 
     #[test]
     fn a_failure_is_repaired_as_often_as_allowed_and_then_ends_the_job() {
         check(300, "pserver-0 running, trainer-0 failed 1", "restart trainer-0");
-        check(300, "pserver-0 failed 137, trainer-0 running", "restart pserver-0");
+        check(300, "pserver-0 failed 137, trainer-0 running", "again pserver-0");
+        check(300, "pserver-0 failed 137 @1, trainer-0 failed 1 @2", "wait Some(1200)");
+        check(300, "pserver-0 running, master-0 failed 137, trainer-0 running", "restart master-0");
         // The second time after a pause, the third time not at all.
         check(300, "pserver-0 running, trainer-0 failed 1 @1", "wait Some(1200)");
         check(1200, "pserver-0 running, trainer-0 failed 1 @1", "restart trainer-0");
         check(9000, "pserver-0 running, trainer-0 failed 7 @2", "failed 7");
+        check(300, "pserver-0 failed 9 @2, trainer-0 running", "failed 9");
         // What is not there will not be there the next time.
         check(300, "trainer-0 failed 127", "failed 127");
         check(300, "trainer-0 failed 126", "failed 126");
-        check(300, "trainer-0 lost", "failed 1");
+        check(300, "trainer-0 lost", "again trainer-0");
+        check(300, "trainer-0 lost @2", "failed 1");
+    }
+
+    #[test]
+    fn a_trainer_that_is_killed_after_its_goodbye_has_finished() {
+        check(300, "pserver-0 succeeded 0, trainer-0 failed 137 @2", "succeeded 0");
+        check(300, "pserver-0 succeeded 0, trainer-0 failed 1 @2", "failed 1");
+        check(300, "pserver-0 running, trainer-0 failed 137 @2", "failed 137");
+    }
+
+    #[test]
+    fn a_job_ends_at_its_time_limit() {
+        check(19_999, "trainer-0 running", "wait Some(20000)");
+        check(20_000, "trainer-0 running", "failed 1");
+        let (_, reason) = decide(20_000, &record("trainer-0 running"), &POLICY);
+        insta::assert_snapshot!(reason, @"ended after its time limit of 20 s (time_limit_seconds)");
+    }
+
+    #[test]
+    fn servers_and_trainers_without_work_are_named() {
+        let idle_of = |text: &str, joined: Option<u32>, figures: serde_json::Value| {
+            let mut record = record(text);
+            for replica in &mut record.replicas {
+                match replica.replica.role {
+                    Role::Pserver => replica.trainers_joined = joined,
+                    _ => replica.metrics = Some(figures.clone()),
+                }
+            }
+            idle(&record).unwrap_or_default()
+        };
+        let text = "pserver-0 killed, pserver-1 killed, trainer-0 succeeded 0";
+        let local = serde_json::json!({"event": "end", "samples": 8, "remote": false});
+        insta::assert_snapshot!(idle_of(text, Some(0), local.clone()), @"no trainer used pserver-0, pserver-1: train with is_local=False (the default under a launch with servers), start the job with --pservers 0, or allow it with --allow-idle");
+        assert_eq!(idle_of(text, Some(1), local.clone()), "");
+        assert_eq!(idle_of("trainer-0 succeeded 0", None, local), "");
+        let empty = serde_json::json!({"event": "end", "samples": 0, "remote": true});
+        insta::assert_snapshot!(idle_of(text, Some(1), empty), @"trainer-0 got no data: make at least as many files or tasks as there are trainers, start fewer trainers, or allow it with --allow-idle");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! One job, from its first process to its last: the loop that carries out what [`decide`] says on
-//! the supervisors of the job's hosts.
+//! One round of a job, from its first process to its last: the loop that carries out what
+//! [`decide`] says on the supervisors of the job's machines.
 
 pub mod decide;
-pub mod plan;
-pub mod record;
 
+use crate::plan::JobPlan;
+use crate::record::{Ending, JobRecord, Verdict};
 use crate::replica::ReplicaId;
 use crate::supervisor::host::{Host, Hosts, Report};
 use crate::supervisor::message::{Command, Event, Signal};
@@ -12,87 +12,113 @@ use contract::ready::Ready;
 use contract::state::{JobState, ReplicaState, State};
 use contract::{Error, Result};
 use decide::{Decision, decide};
-use plan::JobPlan;
-use record::{Ending, JobRecord, Verdict};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 
-/// Somebody asks to end the job.
-#[derive(Debug, Clone, Copy)]
+/// A request to end the job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Stop {
     /// The exit code of the whole: 128 + signal.
     pub exit_code: i32,
-    /// Without giving replicas the time to end by themselves.
+    /// Why, where the exit code does not say it.
+    pub reason: Option<String>,
+    /// Whether replicas are killed without the time to end by themselves.
     pub is_forced: bool,
 }
 
-/// Who is told of a job's course, as it happens.
+/// Who keeps what a job tells, as it happens. That something cannot be kept is no reason to end a
+/// job, so nothing here fails.
 pub trait Watch {
-    /// A replica printed whole lines.
-    fn log(&mut self, replica: ReplicaId, text: &str);
+    /// A replica printed something.
+    fn log(&mut self, replica: ReplicaId, bytes: &[u8]);
+    /// A replica reported figures.
+    fn metrics(&mut self, replica: ReplicaId, lines: &[serde_json::Value]);
     /// Something was decided, for a reason that people may want to read.
-    fn decided(&mut self, decision: &Decision, reason: &str);
-    /// The record changed. That nobody can take note of it is no reason to end a job.
-    fn changed(&mut self, record: &JobRecord);
+    fn decided(&mut self, reason: &str);
+    /// The record changed.
+    fn changed(&mut self, record: &mut JobRecord);
 }
 
-/// Runs a job to its end on supervisors that have been reached already, one per host of the plan.
-/// Whatever happens, nothing of the job is left when this returns.
+/// How a round ended. Nothing of it runs any more.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The job is over, as the verdict says. The record does not say so yet: what was produced is
+    /// delivered first.
+    Over(Verdict),
+    /// Another round may repair what failed.
+    Again,
+}
+
+/// Runs one round on supervisors that have been reached already, one per machine of the plan.
 ///
 /// # Errors
-/// The plan makes no sense. The failure of a job is not an error but its record.
+/// The plan makes no sense. The failure of a job is not an error but its verdict.
 pub async fn run(
     plan: &JobPlan,
     hosts: Vec<Host>,
-    mut stops: mpsc::Receiver<Stop>,
+    record: &mut JobRecord,
+    stops: &mut mpsc::Receiver<Stop>,
     watch: &mut dyn Watch,
-) -> Result<JobRecord> {
-    if hosts.len() != plan.hosts.len() {
-        return Err(Error::invalid("a plan needs one supervisor per host")
-            .with("hosts", plan.hosts.len())
+) -> Result<Outcome> {
+    if hosts.len() != plan.nodes.len() {
+        return Err(Error::invalid("a plan needs one supervisor per machine")
+            .with("machines", plan.nodes.len())
             .with("supervisors", hosts.len()));
     }
-    let mut conductor = Conductor {
-        plan,
-        hosts: Hosts::new(hosts),
-        record: JobRecord::new(plan, now_ms()),
-        served: BTreeMap::new(),
-    };
-    let outcome = conductor.run(&mut stops, watch).await;
+    record.take_plan(plan);
+    watch.changed(record);
+    let mut conductor =
+        Conductor { plan, hosts: Hosts::new(hosts), record, served: BTreeMap::new() };
+    let outcome = conductor.run(stops, watch).await;
     conductor.hosts.close().await;
-    outcome.map(|()| conductor.record)
+    outcome
+}
+
+/// Milliseconds since 1970.
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 struct Conductor<'a> {
     plan: &'a JobPlan,
     hosts: Hosts,
-    record: JobRecord,
+    record: &'a mut JobRecord,
     /// What each server said last; it outlives the server, which comes back at the same place.
     served: BTreeMap<ReplicaId, Ready>,
 }
 
 impl Conductor<'_> {
-    async fn run(&mut self, stops: &mut mpsc::Receiver<Stop>, watch: &mut dyn Watch) -> Result<()> {
+    async fn run(
+        &mut self,
+        stops: &mut mpsc::Receiver<Stop>,
+        watch: &mut dyn Watch,
+    ) -> Result<Outcome> {
         loop {
             let now = now_ms();
-            let (decision, reason) = decide(now, &self.record, &self.plan.policy);
+            let (decision, reason) = decide(now, self.record, &self.plan.policy);
             let wake_ms = match decision {
                 Decision::Wait(wake_ms) => wake_ms,
                 decision => {
-                    watch.decided(&decision, &reason);
-                    let is_over = self.carry_out(decision, now).await?;
-                    watch.changed(&self.record);
-                    if is_over {
-                        return Ok(());
+                    watch.decided(&reason);
+                    let outcome = self.carry_out(decision, &reason, now).await?;
+                    watch.changed(self.record);
+                    match outcome {
+                        Some(outcome) => return Ok(outcome),
+                        None => continue,
                     }
-                    continue;
                 }
             };
             let pause = wake_ms.map(|moment| Duration::from_millis(moment.saturating_sub(now)));
             tokio::select! {
                 report = self.hosts.next() => self.take_in(report, watch),
-                Some(stop) = stops.recv() => self.stop(stop).await,
+                Some(stop) = stops.recv() => {
+                    self.stop(stop).await;
+                    watch.changed(self.record);
+                }
                 () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
             }
         }
@@ -102,13 +128,14 @@ impl Conductor<'_> {
         let event = match report {
             Report::Event(event) => event,
             Report::Lost { host, why } => {
-                self.record.lose_host(&self.plan.hosts[host].name, &why, now_ms());
-                watch.changed(&self.record);
+                self.record.lose_host(&self.plan.nodes[host].name, &why, now_ms());
+                watch.changed(self.record);
                 return;
             }
         };
         match &event {
-            Event::Log { replica, text } => watch.log(*replica, text),
+            Event::Log { replica, output } => watch.log(*replica, &output.decode()),
+            Event::Metrics { replica, lines } => watch.metrics(*replica, lines),
             Event::Ready { replica, ready } => {
                 self.served.insert(*replica, ready.clone());
             }
@@ -116,7 +143,7 @@ impl Conductor<'_> {
         }
         if self.record.apply(&event, now_ms()) {
             self.record.state = self.state();
-            watch.changed(&self.record);
+            watch.changed(self.record);
         }
     }
 
@@ -133,41 +160,57 @@ impl Conductor<'_> {
         }
     }
 
-    /// Whether that was the last decision.
-    async fn carry_out(&mut self, decision: Decision, now_ms: u64) -> Result<bool> {
+    /// The outcome, if that was the last decision.
+    async fn carry_out(
+        &mut self,
+        decision: Decision,
+        reason: &str,
+        now_ms: u64,
+    ) -> Result<Option<Outcome>> {
         match decision {
             Decision::Start(replicas) => {
-                if self.record.state == JobState::Pending {
+                if self.record.state != JobState::Starting {
                     self.record.state = JobState::Starting;
+                    self.record.reason.clear();
                 }
                 for id in replicas {
                     self.start(id, now_ms).await?;
                 }
             }
             Decision::Restart(id) => self.start(id, now_ms).await?,
+            Decision::Again(culprit) => {
+                self.record.count_failure(culprit);
+                self.record.rounds += 1;
+                self.record.state = JobState::Starting;
+                reason.clone_into(&mut self.record.reason);
+                return Ok(Some(Outcome::Again));
+            }
             Decision::End(verdict) => self.end(verdict, Signal::Terminate).await,
             Decision::Kill => self.signal(Signal::Kill).await,
-            Decision::Finish => {
-                let ending = self.record.ending.take();
-                if let Some(Ending { verdict, .. }) = ending {
-                    self.record.state = verdict.state;
-                    self.record.reason = verdict.reason;
-                    self.record.exit_code = Some(verdict.exit_code);
-                    self.record.culprit = verdict.culprit;
-                }
-                self.record.ended_ms = Some(now_ms);
-                return Ok(true);
-            }
+            Decision::Finish => return Ok(Some(Outcome::Over(self.verdict()))),
             Decision::Wait(_) => {}
         }
-        Ok(false)
+        Ok(None)
+    }
+
+    /// How the job ends, now that everything has been heard.
+    fn verdict(&mut self) -> Verdict {
+        let verdict = match self.record.ending.take() {
+            Some(Ending { verdict, .. }) => verdict,
+            None => Verdict::failed("it ended without a decision".to_owned()),
+        };
+        let is_checked = verdict.state == JobState::Succeeded && !self.plan.policy.allows_idle;
+        match decide::idle(self.record).filter(|_| is_checked) {
+            Some(reason) => Verdict::failed(reason),
+            None => verdict,
+        }
     }
 
     async fn start(&mut self, id: ReplicaId, now_ms: u64) -> Result<()> {
         let Some(replica) = self.plan.replica(id) else { return Ok(()) };
         let attempt = self.record.begin(id, now_ms);
         let start = self.plan.start(replica, attempt, &self.served)?;
-        self.hosts.send(replica.host, &Command::Start(start)).await
+        self.hosts.send(replica.node, &Command::Start(start)).await
     }
 
     async fn stop(&mut self, stop: Stop) {
@@ -176,16 +219,7 @@ impl Conductor<'_> {
             // It ends already; all that can be asked for is to hurry.
             Some(_) if stop.is_forced => self.signal(Signal::Kill).await,
             Some(_) => {}
-            None => {
-                let reason = contract::exit::reason(stop.exit_code);
-                let verdict = Verdict {
-                    state: JobState::Killed,
-                    exit_code: stop.exit_code,
-                    reason,
-                    culprit: None,
-                };
-                self.end(verdict, signal).await;
-            }
+            None => self.end(Verdict::killed(stop), signal).await,
         }
     }
 
@@ -198,21 +232,16 @@ impl Conductor<'_> {
     }
 
     async fn signal(&mut self, signal: Signal) {
-        for host in 0..self.plan.hosts.len() {
+        for node in 0..self.plan.nodes.len() {
             let runs = |id| self.record.replica(id).is_some_and(|r| !r.state.is_final());
-            let replicas = self.plan.replicas.iter().filter(|replica| replica.host == host);
+            let replicas = self.plan.replicas.iter().filter(|replica| replica.node == node);
             let replicas: Vec<_> =
                 replicas.map(|replica| replica.id).filter(|id| runs(*id)).collect();
-            // A host that cannot be told is gone, and reported as lost.
-            let _ = self.hosts.send(host, &Command::Signal { replicas, signal }).await;
+            // A machine that cannot be told is gone, and reported as lost.
+            let _ = self.hosts.send(node, &Command::Signal { replicas, signal }).await;
         }
         if let (Signal::Kill, Some(ending)) = (signal, &mut self.record.ending) {
             ending.is_forced = true;
         }
     }
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

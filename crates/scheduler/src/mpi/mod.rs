@@ -1,194 +1,204 @@
-//! Jobs under `mpirun`, or Slurm's `srun`: each rank brings a parameter server and a trainer.
+//! Jobs under `mpirun`, or Slurm's `srun`: each rank brings a machine.
 //!
 //! `mpirun` starts the same command everywhere and tells each process its rank, but not where the
-//! others are, and which rank is on which machine depends on its version and options. So the ranks
-//! find out: rank 0 listens on a port, the others look for it on the machines of the hostfile. Then
-//! rank 0 conducts the whole job, exactly as over ssh, and every other rank is a supervisor that
-//! does what it is told. Servers therefore live until the last trainer anywhere is done.
+//! others are, and it ends all of them when it loses one. So it only starts supervisors: every rank
+//! looks for the conductor ([`join`]), which is outside of `mpirun`, does what it says, and ends
+//! with it. When a rank is lost the conductor may run `mpirun` again.
 
 pub mod hostfile;
-pub mod plan;
 pub mod rank;
 
+mod identity;
+mod join;
 mod link;
-mod relay;
-mod seal;
+mod mpirun;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::Duration;
+pub use join::{Meeting, join};
+pub use link::Member;
+pub use mpirun::{CONDUCTOR, KEY};
 
+use crate::jobs::Paddle;
+use crate::plan::Node;
+use crate::submission::{MpiPlace, MpiStart, Package, Submission};
+use crate::supervisor::host::Host;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
+use link::Link;
+use mpirun::Mpirun;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-use crate::supervisor::host::Host;
-use link::{Link, Party};
-use plan::Member;
-use rank::Rank;
-
-pub use relay::follow;
-pub use seal::token;
-
-/// The port on which rank 0 listens for the others, just below that of the servers.
+/// The port on which the conductor waits for ranks that somebody else's `mpirun` started, just
+/// below that of the servers.
 pub const DEFAULT_PORT: u16 = contract::port::DEFAULT - 1;
 /// Connections that may be making themselves known at the same time, beyond those expected.
 const STRANGERS_MAX: usize = 64;
-/// Between two attempts to find rank 0.
-const PAUSE: Duration = Duration::from_millis(100);
 
-/// How the ranks of a start find each other.
-#[derive(Debug, Clone)]
-pub struct Meeting {
-    /// Which process this is.
-    pub rank: Rank,
-    /// What proves that another process is of the same start.
-    pub key: Secret,
-    /// Where rank 0 listens.
-    pub port: u16,
-    /// Machines on which rank 0 may be, likeliest first.
-    pub machines: Vec<String>,
-    /// How long they may take.
-    pub patience: Duration,
+/// Ranks that have been reached.
+pub struct Site {
+    mpirun: Option<Mpirun>,
 }
 
-impl Meeting {
-    fn party(&self) -> Party {
-        Party { job: self.rank.job.clone(), size: self.rank.size, key: self.key.clone() }
-    }
+/// A rank that has arrived: its link, and both addresses of the connection.
+struct Arrival {
+    link: Link,
+    member: Member,
+    peer: IpAddr,
+    local: IpAddr,
 }
 
-/// The others, as rank 0 sees them: who they are, and the supervisor of each.
-pub struct Gathering {
-    /// All ranks in order, rank 0 included.
-    pub members: Vec<Member>,
-    /// The supervisors of ranks 1 and up.
-    pub hosts: Vec<Host>,
-}
-
-/// Rank 0: waits for all others. `own` is rank 0's own introduction.
-///
-/// # Errors
-/// Names the ranks that did not come.
-pub async fn gather(meeting: &Meeting, mut own: Member) -> Result<Gathering> {
-    let size = meeting.rank.size as usize;
-    let mut links: Vec<Option<(Link, Member)>> = (1..size).map(|_| None).collect();
-    if size > 1 {
-        collect(meeting, &mut links).await?;
-    }
-    let links: Vec<_> = links.into_iter().flatten().collect();
-    // The address by which others have reached rank 0 is its own, and that of ranks beside it.
-    let outer =
-        links.iter().map(|(link, _)| link.local.ip()).find(|address| !address.is_loopback());
-    let outer = outer.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    if own.address.is_empty() {
-        own.address = outer.to_string();
-    }
-    let (mut members, mut hosts) = (vec![own], Vec::new());
-    for (link, mut member) in links {
-        if member.address.is_empty() {
-            let seen = link.peer.ip().to_canonical();
-            member.address = if seen.is_loopback() { outer } else { seen }.to_string();
+impl Site {
+    /// Starts the ranks, if that is asked for, and waits for all of them.
+    ///
+    /// # Errors
+    /// Names the ranks that did not come, with what `mpirun` said.
+    pub async fn open(
+        place: &MpiPlace,
+        submission: &Submission,
+        directory: &Path,
+        paddle: &Paddle,
+    ) -> Result<(Site, Vec<Node>, Vec<Host>)> {
+        let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, place.port));
+        let refused = |source| {
+            let message = "the conductor cannot listen for the ranks: choose another --mpi_port";
+            Error::io(message, source).with("port", place.port)
+        };
+        let listener = TcpListener::bind(address).await.map_err(refused)?;
+        let port = listener.local_addr().map_err(refused)?.port();
+        let patience = Duration::from_secs(submission.spec.ready_seconds);
+        let (key, mut mpirun) = match &place.start {
+            MpiStart::Joined { key } => (key.clone(), None),
+            MpiStart::Mpirun => {
+                let (key, conductors) = (mpirun::fresh_key()?, mpirun::addresses(port)?);
+                let meeting = Meeting { key: key.clone(), conductors, patience };
+                let mpirun = Mpirun::start(place, submission, directory, paddle, &meeting).await?;
+                (key, Some(mpirun))
+            }
+        };
+        let arrivals = tokio::select! {
+            arrivals = collect(&listener, &key, place.ranks, patience) => arrivals,
+            why = mpirun::ended(&mut mpirun) => Err(why),
+        };
+        let arrivals = match arrivals {
+            Ok(arrivals) => arrivals,
+            Err(error) => {
+                let said = match &mut mpirun {
+                    Some(mpirun) => mpirun.last_words().await,
+                    None => String::new(),
+                };
+                return Err(if said.is_empty() { error } else { error.with("mpirun", said) });
+            }
+        };
+        let (mut nodes, mut hosts) = (Vec::new(), Vec::new());
+        let mut locals = arrivals.iter().map(|arrival| arrival.local);
+        let outer = locals.find(|address| !address.is_loopback());
+        let outer = outer.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        for Arrival { link, mut member, peer, .. } in arrivals {
+            if member.address.is_empty() {
+                member.address = if peer.is_loopback() { outer } else { peer }.to_string();
+            }
+            hosts.push(link.into_host(&member.machine).await?);
+            nodes.push(node(place, submission, member));
         }
-        hosts.push(relay::host(&member.machine, link).await?);
-        members.push(member);
+        Ok((Site { mpirun }, nodes, hosts))
     }
-    Ok(Gathering { members, hosts })
+
+    /// Waits for the end of `mpirun`, whose ranks end with their links.
+    pub async fn close(self) {
+        if let Some(mpirun) = self.mpirun {
+            mpirun.close().await;
+        }
+    }
 }
 
-async fn collect(meeting: &Meeting, links: &mut [Option<(Link, Member)>]) -> Result<()> {
-    let deadline = Instant::now() + meeting.patience;
-    let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, meeting.port));
-    let listener = TcpListener::bind(address).await.map_err(|source| {
-        let message = "rank 0 cannot listen for the others: choose another --mpi_port";
-        Error::io(message, source).with("port", meeting.port)
-    })?;
-    let (sender, mut arrivals) = mpsc::channel(links.len());
-    let slots = std::sync::Arc::new(tokio::sync::Semaphore::new(links.len() + STRANGERS_MAX));
-    let party = meeting.party();
-    while links.iter().any(Option::is_none) {
+fn node(place: &MpiPlace, submission: &Submission, member: Member) -> Node {
+    let workspace = match &submission.package {
+        Package::Present(path) => PathBuf::from(path),
+        Package::Dispatch(_) => PathBuf::new(),
+    };
+    Node {
+        name: format!("{} (rank {})", member.machine, member.rank),
+        address: member.address,
+        nic: place.nic.clone(),
+        paddle: member.paddle,
+        workspace,
+        directory: member.directory,
+        owns_workspace: false,
+        env: BTreeMap::new(),
+    }
+}
+
+/// The ranks as far as they are known before `mpirun` has run: by their names.
+pub(crate) fn imagine(place: &MpiPlace, submission: &Submission, paddle: &Paddle) -> Vec<Node> {
+    let member = |rank| Member {
+        rank,
+        size: place.ranks,
+        machine: "<machine>".to_owned(),
+        address: format!("rank-{rank}"),
+        paddle: paddle.program.to_string_lossy().into_owned(),
+        directory: format!("<job>/rank-{rank}").into(),
+    };
+    (0..place.ranks).map(|rank| node(place, submission, member(rank))).collect()
+}
+
+/// Waits for all ranks, in order.
+async fn collect(
+    listener: &TcpListener,
+    key: &Secret,
+    ranks: u32,
+    patience: Duration,
+) -> Result<Vec<Arrival>> {
+    let deadline = Instant::now() + patience;
+    let acceptor = link::acceptor(key)?;
+    let mut found: Vec<Option<Arrival>> = (0..ranks).map(|_| None).collect();
+    let (sender, mut arrivals) = mpsc::channel(found.len());
+    let slots = std::sync::Arc::new(tokio::sync::Semaphore::new(found.len() + STRANGERS_MAX));
+    while found.iter().any(Option::is_none) {
         tokio::select! {
             accepted = listener.accept() => {
-                let Ok((stream, _)) = accepted else { continue };
+                let Ok((stream, peer)) = accepted else { continue };
+                let Ok(local) = stream.local_addr() else { continue };
                 let Ok(slot) = std::sync::Arc::clone(&slots).try_acquire_owned() else { continue };
-                let (party, sender) = (party.clone(), sender.clone());
+                let (acceptor, sender) = (acceptor.clone(), sender.clone());
                 tokio::spawn(async move {
-                    match meet(stream, &party).await {
-                        Ok(arrival) => drop(sender.send(arrival).await),
+                    match link::accept(stream, &acceptor).await {
+                        Ok((link, member)) => {
+                            let (peer, local) = (peer.ip().to_canonical(), local.ip().to_canonical());
+                            let arrival = Arrival { link, member, peer, local };
+                            drop(sender.send(arrival).await);
+                        }
                         Err(error) => tracing::warn!(error = error.chain(), "a caller was refused"),
                     }
                     drop(slot);
                 });
             }
-            Some((link, member)) = arrivals.recv() => {
-                let slot = &mut links[link.rank as usize - 1];
-                if slot.is_none() {
-                    *slot = Some((link, member));
+            Some(arrival) = arrivals.recv() => {
+                let Member { rank, size, .. } = arrival.member;
+                if size != ranks {
+                    let message = "mpirun started another number of ranks than was asked for";
+                    let error = Error::new(Kind::Conflict, message);
+                    return Err(error.with("started", size).with("asked", ranks));
+                }
+                if let Some(place) = found.get_mut(rank as usize).filter(|place| place.is_none()) {
+                    *place = Some(arrival);
                 }
             }
-            () = tokio::time::sleep_until(deadline) => return Err(missing(meeting, links)),
+            () = tokio::time::sleep_until(deadline) => return Err(missing(&found, patience)),
         }
     }
-    Ok(())
+    Ok(found.into_iter().flatten().collect())
 }
 
-async fn meet(stream: tokio::net::TcpStream, party: &Party) -> Result<(Link, Member)> {
-    let mut link = Link::accept(stream, party).await?;
-    let line = link.receiver.receive().await?.unwrap_or_default();
-    let member = serde_json::from_str(&line).map_err(|source| {
-        let message = "a rank introduced itself in words that are not known: use matching releases";
-        Error::new(Kind::Unsupported, message).with("rank", link.rank).because(source)
-    })?;
-    Ok((link, member))
-}
-
-fn missing(meeting: &Meeting, links: &[Option<(Link, Member)>]) -> Error {
-    let absent = links.iter().zip(1..).filter(|(link, _)| link.is_none());
-    let absent: Vec<String> = absent.map(|(_, rank)| rank.to_string()).collect();
-    let message = "not all ranks have reached rank 0: is its port open to their machines, and is \
-                   its machine in their hostfile?";
+fn missing(found: &[Option<Arrival>], patience: Duration) -> Error {
+    let absent = found.iter().enumerate().filter(|(_, arrival)| arrival.is_none());
+    let absent: Vec<String> = absent.map(|(rank, _)| rank.to_string()).collect();
+    let message = "not all ranks have reached the conductor: is its port open to their machines?";
     Error::new(Kind::Timeout, message)
         .with("missing", absent.join(","))
-        .with("port", meeting.port)
-        .with("seconds", meeting.patience.as_secs())
-}
-
-/// Every other rank: looks for rank 0 until it is found.
-async fn find(meeting: &Meeting) -> Result<Link> {
-    let deadline = Instant::now() + meeting.patience;
-    let party = meeting.party();
-    let mut last = Error::new(Kind::Unavailable, "no machine is known: give a --hostfile");
-    loop {
-        for machine in &meeting.machines {
-            let attempt = dial(machine, meeting, &party);
-            match timeout_at(deadline, attempt).await {
-                Ok(Ok(link)) => return Ok(link),
-                Ok(Err(error)) => last = error.with("machine", machine),
-                Err(_) => {}
-            }
-        }
-        if Instant::now() + PAUSE >= deadline {
-            let message = "rank 0 was not found on any machine of the hostfile";
-            return Err(Error::new(Kind::Timeout, message)
-                .with("machines", meeting.machines.join(","))
-                .with("port", meeting.port)
-                .because(last));
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-}
-
-async fn dial(machine: &str, meeting: &Meeting, party: &Party) -> Result<Link> {
-    let addresses = tokio::net::lookup_host((machine, meeting.port))
-        .await
-        .map_err(|source| Error::io("cannot resolve a machine of the hostfile", source))?;
-    let mut last = Error::new(Kind::NotFound, "a machine of the hostfile has no address");
-    for address in addresses.filter(SocketAddr::is_ipv4) {
-        match Link::dial(address, meeting.rank.rank, party).await {
-            Ok(link) => return Ok(link),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
+        .with("seconds", patience.as_secs())
 }

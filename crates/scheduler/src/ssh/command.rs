@@ -7,8 +7,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use contract::quote::quote;
+
 use super::host::Host;
-use crate::quote::quote;
 
 /// How hosts are reached.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWr
 use super::package::Manifest;
 
 /// Counts up when a message changes its meaning.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The longest line: the manifest of a package with very many files.
 pub const LINE_BYTES_MAX: u64 = 128 << 20;
 
@@ -57,6 +57,12 @@ pub struct Prepare {
     pub node: u32,
     /// How many hosts there are.
     pub nodes: u32,
+    /// How many trainers the job has.
+    pub trainers: u32,
+    /// Whether the job has been here before: its directory and its logs stay as they are.
+    pub is_again: bool,
+    /// Where logs go, in the directory.
+    pub log_dir: String,
     /// Whether this host keeps only its own part of `train.list`.
     pub shard_train_list: bool,
     /// What to copy into the directory; without, it has to be there already.

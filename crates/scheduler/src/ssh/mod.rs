@@ -1,9 +1,9 @@
-//! Jobs on machines that are reached by ssh: the package is copied to each, a parameter server and
-//! a trainer run on each, and the results come back.
+//! Jobs on machines that are reached by ssh: the package is copied to each, replicas run on them in
+//! turn, and the results come back.
 //!
-//! A host needs nothing but an ssh server and `paddle`. The launcher keeps one connection to each,
+//! A host needs nothing but an ssh server and `paddle`. The conductor keeps one connection to each,
 //! to a `paddle node` that makes directories ready and sends results; the job's processes are those
-//! of a `paddle supervise` behind a second one. Both end when the launcher's side closes, however
+//! of a `paddle supervise` behind a second one. Both end when the conductor's side closes, however
 //! that comes about, so nothing is left running.
 
 pub mod command;
@@ -12,11 +12,11 @@ pub mod host;
 pub mod message;
 pub mod node;
 pub mod package;
-pub mod plan;
 pub mod transfer;
 
 mod literal;
 mod session;
+mod site;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,8 @@ use futures_util::future::{join_all, try_join_all};
 use sha2::{Digest, Sha256};
 
 use crate::supervisor;
-pub use node::LOG_DIR;
+pub(crate) use site::imagine;
+pub use site::{Job, Site};
 
 use command::{Connection, Reach};
 use host::Host;
@@ -206,7 +207,7 @@ impl Cluster {
 #[derive(Debug)]
 pub struct Wanted {
     /// Its path in the job's directory.
-    pub name: &'static str,
+    pub name: String,
     /// Where it goes.
     pub to: PathBuf,
     /// Whether what is there already, and not on the host, is removed.
@@ -232,8 +233,15 @@ pub fn mirror(root_dir: &str, origin: &str) -> String {
     format!("{root_dir}/{MIRRORS}/{name}")
 }
 
-/// The name of a job's directory: when it was begun, in UTC.
-pub fn job_name(seconds: u64) -> String {
+/// The name of a job's directory: when it was begun, in UTC, and what tells it from others of the
+/// same second.
+pub fn job_name(seconds: u64, id: &str) -> String {
+    let mut mark = hexadecimal(Sha256::new_with_prefix(id));
+    mark.truncate(4);
+    format!("{}-{mark}", date(seconds))
+}
+
+fn date(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Days since 1970 → date, by the calendar's cycle of 400 years, counted from March.
     let shifted = days + 719_468;
@@ -331,10 +339,10 @@ mod tests {
 
     #[test]
     fn job_directories_are_named_after_their_moment() {
-        assert_eq!(job_name(0), "JOB19700101000000");
-        assert_eq!(job_name(951_782_399), "JOB20000228235959");
-        assert_eq!(job_name(951_782_400), "JOB20000229000000");
-        assert_eq!(job_name(1_794_801_600), "JOB20261116040000");
+        assert_eq!(date(0), "JOB19700101000000");
+        assert_eq!(date(951_782_399), "JOB20000228235959");
+        assert_eq!(date(951_782_400), "JOB20000229000000");
+        assert_eq!(date(1_794_801_600), "JOB20261116040000");
     }
 
     #[test]

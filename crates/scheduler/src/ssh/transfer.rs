@@ -114,6 +114,18 @@ pub fn shape(root: &Path, manifest: &Manifest) -> Result<()> {
     Ok(())
 }
 
+/// Makes a copy of a directory on the same machine, of what the manifest names.
+pub fn copy(from: &Path, to: &Path, manifest: &Manifest) -> Result<()> {
+    shape(to, manifest)?;
+    for (path, entry) in &manifest.0 {
+        if let Entry::File { .. } = entry {
+            fs::copy(from.join(path), to.join(path))
+                .map_err(|source| Error::io("cannot copy a file", source).with("path", path))?;
+        }
+    }
+    Ok(())
+}
+
 /// Removes what is in the directory and not in the manifest.
 pub fn prune(root: &Path, manifest: &Manifest) -> Result<()> {
     let mut folders = vec![PathBuf::new()];

@@ -1,16 +1,18 @@
 //! One replica: how it is started, and the task that keeps what it prints.
 
+use super::figures::Figures;
+use super::files;
+use super::limits::Limits;
 use super::lines::Lines;
-use super::message::{Event, Start};
+use super::message::{self, Event, Start};
 use crate::replica::ReplicaId;
 use contract::env::{SetBy, VARIABLES};
-use contract::ready::Ready;
-use contract::{Error, Result};
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use contract::ready::{Farewell, Ready};
+use rustix::process::{Pid, kill_process_group};
+use std::fs::File;
+use std::io::{ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
@@ -18,9 +20,9 @@ use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot};
 
 /// How often figures are looked at.
-const METRICS_EVERY: Duration = Duration::from_secs(1);
-/// The newest line of figures is looked for in this much of the file's end.
-const METRICS_BYTES_MAX: u64 = 64 << 10;
+const FIGURES_EVERY: Duration = Duration::from_millis(500);
+/// How often memory is measured, where the kernel does not limit it.
+const MEMORY_EVERY: Duration = Duration::from_millis(200);
 /// How much is read at once, and the most that a pipe holds after its writer has ended.
 const PIECE_BYTES: usize = 64 << 10;
 const DRAIN_BYTES_MAX: usize = 1 << 20;
@@ -33,26 +35,42 @@ pub(super) struct NotStarted {
 }
 
 /// Starts a replica in a process group of its own, with both its outputs in one pipe, so that they
-/// stay in order.
-pub(super) fn spawn(start: &Start) -> std::result::Result<(Child, Output), NotStarted> {
-    let failed = |error: Error| NotStarted { code: 1, message: error.chain() };
-    let mut log = open_log(start).map_err(failed)?;
+/// stay in order. The sentences are for the job's record.
+pub(super) fn spawn(
+    start: &Start,
+) -> std::result::Result<(Child, Output, Vec<String>), NotStarted> {
+    let log = start.directory.join(&start.log);
+    let is_first = start.attempt == 0;
+    let mut log = files::open_log(&log, is_first).map_err(|source| NotStarted {
+        code: 1,
+        message: format!("cannot write its log {}: {source}", log.display()),
+    })?;
+    let figures = start.metrics.as_ref().map(|path| start.directory.join(path));
+    if let (true, Some(path)) = (is_first, &figures) {
+        // What an earlier job left there is not this one's. A directory is not figures either.
+        let _ = files::remove(path);
+    }
+    let (mut limits, notes) = Limits::prepare(start);
     let outcome = spawn_into(start);
     if let Err(not_started) = &outcome {
         // For those who look for the reason in the log only.
         let _ = writeln!(log, "{}", not_started.message);
     }
     let (child, pipe) = outcome?;
-    let metrics = start.metrics.as_ref().map(|path| start.directory.join(path));
+    limits.apply(child.id());
     let output = Output {
         replica: start.replica,
+        pid: child.id().try_into().ok().and_then(Pid::from_raw),
         pipe,
         log,
         lines: Lines::default(),
+        is_server: start.is_server,
         awaits_ready: start.is_server,
-        metrics: metrics.map(Metrics::from_now_on),
+        figures: figures.map(if is_first { Figures::new } else { Figures::from_now_on }),
+        limits,
+        reason: None,
     };
-    Ok((child, output))
+    Ok((child, output, notes))
 }
 
 fn spawn_into(start: &Start) -> std::result::Result<(Child, pipe::Receiver), NotStarted> {
@@ -101,28 +119,19 @@ fn not_started(program: &str, source: &std::io::Error) -> NotStarted {
     NotStarted { code, message: format!("cannot run {program}: {source}: {hint}") }
 }
 
-fn open_log(start: &Start) -> Result<File> {
-    let path = start.directory.join(&start.log);
-    let refused =
-        |source| Error::io("cannot write the replica's log", source).with("file", path.display());
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(refused)?;
-    }
-    // A log may be a link to an older one of another user; it is opened, never replaced.
-    let is_first = start.attempt == 0;
-    let mut options = OpenOptions::new();
-    options.create(true).append(!is_first).write(true).truncate(is_first);
-    options.open(&path).map_err(refused)
-}
-
 /// What a replica prints, on its way to its log and to those who watch.
 pub(super) struct Output {
     replica: ReplicaId,
+    pid: Option<Pid>,
     pipe: pipe::Receiver,
     log: File,
     lines: Lines,
+    is_server: bool,
     awaits_ready: bool,
-    metrics: Option<Metrics>,
+    figures: Option<Figures>,
+    limits: Limits,
+    /// Why it was killed here.
+    reason: Option<String>,
 }
 
 impl Output {
@@ -134,8 +143,8 @@ impl Output {
         events: mpsc::Sender<Event>,
     ) {
         let mut piece = vec![0; PIECE_BYTES];
-        let mut tick = tokio::time::interval(METRICS_EVERY);
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let (mut figures_tick, mut memory_tick) = (every(FIGURES_EVERY), every(MEMORY_EVERY));
+        let must_measure = self.limits.must_measure();
         let mut is_open = true;
         let code = loop {
             tokio::select! {
@@ -148,7 +157,10 @@ impl Output {
                     Ok(code) => break code,
                     Err(_) => return,
                 },
-                _ = tick.tick(), if self.metrics.is_some() => self.report_metrics(&events).await,
+                _ = figures_tick.tick(), if self.figures.is_some() => {
+                    self.report_figures(&events).await;
+                }
+                _ = memory_tick.tick(), if must_measure => self.check_memory(),
             }
         };
         let mut drained = 0;
@@ -161,77 +173,74 @@ impl Output {
                 break;
             }
         }
-        if let Some(text) = self.lines.finish() {
-            self.report(text, &events).await;
+        if let Some(text) = self.lines.finish().filter(|_| self.is_server) {
+            self.look_for_words(&text, &events).await;
         }
-        self.report_metrics(&events).await;
-        let exited = Event::Exited { replica: self.replica, code, message: None };
+        self.report_figures(&events).await;
+        let message = self.reason.take().or_else(|| self.limits.killed_for());
+        let exited = Event::Exited { replica: self.replica, code, message };
         let _ = events.send(exited).await;
     }
 
+    /// Nobody listens any more when the conductor is gone; the keeper ends by itself then.
     async fn take(&mut self, bytes: &[u8], events: &mpsc::Sender<Event>) {
+        let replica = self.replica;
         if let Err(source) = self.log.write_all(bytes) {
             // A full disk must not end a training that could go on; those who watch are told.
-            let text = format!("paddle: its log cannot be written: {source}\n");
-            let _ = events.send(Event::Log { replica: self.replica, text }).await;
+            let text = format!("the log of {replica} cannot be written: {source}");
+            let _ = events.send(Event::Note { text }).await;
         }
-        if let Some(text) = self.lines.push(bytes) {
-            self.report(text, events).await;
-        }
-    }
-
-    /// Nobody listens any more when the launcher is gone; the keeper ends by itself then.
-    async fn report(&mut self, text: String, events: &mpsc::Sender<Event>) {
-        let ready = self.awaits_ready.then(|| text.lines().find_map(ready_line)).flatten();
-        let _ = events.send(Event::Log { replica: self.replica, text }).await;
-        if let Some(ready) = ready {
-            self.awaits_ready = false;
-            let _ = events.send(Event::Ready { replica: self.replica, ready }).await;
+        let output = message::Output::encode(bytes);
+        let _ = events.send(Event::Log { replica, output }).await;
+        if self.is_server
+            && let Some(text) = self.lines.push(bytes)
+        {
+            self.look_for_words(&text, events).await;
         }
     }
 
-    async fn report_metrics(&mut self, events: &mpsc::Sender<Event>) {
-        if let Some(metrics) = self.metrics.as_mut().and_then(Metrics::newest) {
-            let _ = events.send(Event::Metrics { replica: self.replica, metrics }).await;
+    /// Servers say when they serve and, at their end, whom they served. Trainers say nothing to us:
+    /// what they print is their own.
+    async fn look_for_words(&mut self, text: &str, events: &mpsc::Sender<Event>) {
+        let replica = self.replica;
+        for line in text.lines() {
+            if self.awaits_ready
+                && let Some(ready) = understood(Ready::parse(line))
+            {
+                self.awaits_ready = false;
+                let _ = events.send(Event::Ready { replica, ready }).await;
+            } else if let Some(farewell) = understood(Farewell::parse(line)) {
+                let _ = events.send(Event::Farewell { replica, farewell }).await;
+            }
+        }
+    }
+
+    async fn report_figures(&mut self, events: &mpsc::Sender<Event>) {
+        let lines = self.figures.as_mut().map(Figures::next).unwrap_or_default();
+        if !lines.is_empty() {
+            let _ = events.send(Event::Metrics { replica: self.replica, lines }).await;
+        }
+    }
+
+    fn check_memory(&mut self) {
+        let Some(pid) = self.pid.filter(|_| self.reason.is_none()) else { return };
+        if let Some(reason) = self.limits.exceeded(pid) {
+            self.reason = Some(reason);
+            // It may have ended a moment ago.
+            let _ = kill_process_group(pid, rustix::process::Signal::KILL);
         }
     }
 }
 
-fn ready_line(line: &str) -> Option<Ready> {
-    Ready::parse(line).unwrap_or_else(|error| {
-        tracing::warn!(error = error.to_string(), "a damaged readiness line is passed over");
+fn every(period: Duration) -> tokio::time::Interval {
+    let mut tick = tokio::time::interval(period);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    tick
+}
+
+fn understood<T>(line: contract::Result<Option<T>>) -> Option<T> {
+    line.unwrap_or_else(|error| {
+        tracing::warn!(error = error.to_string(), "a damaged line of a server is passed over");
         None
     })
-}
-
-/// A file of JSON lines that grows.
-struct Metrics {
-    path: PathBuf,
-    seen_bytes: u64,
-}
-
-impl Metrics {
-    /// What an earlier run has left in the file is not this one's.
-    fn from_now_on(path: PathBuf) -> Self {
-        let seen_bytes = path.metadata().map_or(0, |metadata| metadata.len());
-        Metrics { path, seen_bytes }
-    }
-
-    /// The newest whole line, if there is a newer one than last time.
-    fn newest(&mut self) -> Option<serde_json::Value> {
-        let mut file = File::open(&self.path).ok()?;
-        let bytes = file.metadata().ok()?.len();
-        if bytes <= self.seen_bytes {
-            return None;
-        }
-        let from = self.seen_bytes.max(bytes.saturating_sub(METRICS_BYTES_MAX));
-        file.seek(SeekFrom::Start(from)).ok()?;
-        let mut text = Vec::new();
-        file.take(METRICS_BYTES_MAX).read_to_end(&mut text).ok()?;
-        let end = text.iter().rposition(|byte| *byte == b'\n')?;
-        let line = text[..end].split(|byte| *byte == b'\n').next_back()?;
-        let metrics = serde_json::from_slice(line).ok();
-        self.seen_bytes = from + end as u64 + 1;
-        metrics
-    }
 }

@@ -6,10 +6,13 @@ use contract::{Error, Result};
 use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The lock of a job's directory.
 pub const LOCK: &str = "supervisor.lock";
+/// How long the supervisor of an earlier conductor may take to end.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// The argument that tells a keeper that it is the first process of a namespace.
 pub const IN_NAMESPACE: &str = "--in_namespace";
 
@@ -32,7 +35,7 @@ async fn guard(
     std::fs::create_dir_all(directory).map_err(|source| {
         Error::io("cannot make the job's directory", source).with("directory", directory.display())
     })?;
-    let _lock = Lock::acquire(&directory.join(LOCK))?;
+    let _lock = Lock::acquire_within(&directory.join(LOCK), PATIENCE).await?;
     let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
     set_child_subreaper(Some(getpid())).map_err(|errno| refused(errno.into()))?;

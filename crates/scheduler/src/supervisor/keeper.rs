@@ -90,7 +90,7 @@ struct Running {
 impl Keeper {
     async fn start(&mut self, start: &Start) {
         let replica = start.replica;
-        let (child, output) = match child::spawn(start) {
+        let (child, output, notes) = match child::spawn(start) {
             Ok(started) => started,
             Err(NotStarted { code, message }) => {
                 let exited = Event::Exited { replica, code, message: Some(message) };
@@ -98,6 +98,9 @@ impl Keeper {
                 return;
             }
         };
+        for text in notes {
+            let _ = self.events.send(Event::Note { text }).await;
+        }
         let (sender, ended) = oneshot::channel();
         let pid = match &self.outside {
             Some(outside) => outside.pid(child.id()),

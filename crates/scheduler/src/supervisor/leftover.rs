@@ -26,13 +26,29 @@ pub(super) async fn end() {
     }
 }
 
+/// The memory that a process and all its descendants use, as far as it is in the machine's own.
+pub(super) fn resident_bytes(pid: Pid) -> u64 {
+    let page = rustix::param::page_size() as u64;
+    let resident = |pid: Pid| {
+        let path = format!("/proc/{}/statm", pid.as_raw_nonzero());
+        let pages = std::fs::read_to_string(path).ok()?;
+        pages.split_whitespace().nth(1)?.parse::<u64>().ok()
+    };
+    let all = descendants_of(pid).into_iter().chain([pid]);
+    all.filter_map(resident).sum::<u64>().saturating_mul(page)
+}
+
 fn descendants() -> Vec<Pid> {
+    descendants_of(rustix::process::getpid())
+}
+
+fn descendants_of(ancestor: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for (pid, parent) in processes() {
         children.entry(parent).or_default().push(pid);
     }
     let mut found = Vec::new();
-    let mut parents = vec![rustix::process::getpid().as_raw_nonzero().get()];
+    let mut parents = vec![ancestor.as_raw_nonzero().get()];
     while let Some(parent) = parents.pop() {
         for child in children.remove(&parent).unwrap_or_default() {
             parents.push(child);

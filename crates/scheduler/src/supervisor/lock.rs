@@ -1,13 +1,14 @@
 //! The lock of a job's directory: who runs a job there, and whether that process is alive.
 //!
-//! The lock is the kernel's, so it goes with its holder however that dies; the file has the
-//! holder's process id, for those who want to end it.
+//! The lock is the kernel's, so it goes with its holder however that dies. It is two locks: one of
+//! the open file (`flock`), which decides, and one of the process (`fcntl`), of which the kernel
+//! tells who has it. So the process to end is never read from a file that a job could have written.
 
 use contract::{Error, Kind, Result};
-use rustix::fs::{FlockOperation, flock};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::fs::{FlockOperation, fcntl_lock, flock};
+use rustix::process::{Flock, FlockType, Pid, Signal, fcntl_getlk, kill_process};
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ pub struct Lock(#[expect(dead_code, reason = "the open file is the lock")] File)
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Lock {
-    /// Takes the lock and leaves the id of this process in the file.
+    /// Takes the lock.
     ///
     /// # Errors
     /// [`Kind::Conflict`] if somebody has it.
@@ -27,7 +28,7 @@ impl Lock {
         let refused = |source: std::io::Error| {
             Error::io("cannot lock the job's directory", source).with("file", path.display())
         };
-        let mut file = OpenOptions::new()
+        let file = OpenOptions::new()
             .create(true)
             .truncate(false)
             .read(true)
@@ -39,48 +40,70 @@ impl Lock {
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let message =
                     "a job is running here: wait for its end, or choose another directory";
-                let holder = std::fs::read_to_string(path).unwrap_or_default();
-                return Err(Error::new(Kind::Conflict, message)
-                    .with("file", path.display())
-                    .with("pid", holder.trim()));
+                return Err(Error::new(Kind::Conflict, message).with("file", path.display()));
             }
             Err(errno) => return Err(refused(errno.into())),
         }
-        file.set_len(0).map_err(refused)?;
-        writeln!(file, "{}", std::process::id()).map_err(refused)?;
+        // Whoever had the first has given up the second with it.
+        fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|errno| refused(errno.into()))?;
         Ok(Lock(file))
+    }
+
+    /// As [`Lock::acquire`], but waits for the end of whoever has it.
+    pub async fn acquire_within(path: &Path, patience: Duration) -> Result<Lock> {
+        let deadline = Instant::now() + patience;
+        loop {
+            match Lock::acquire(path) {
+                Err(error) if error.kind() == Kind::Conflict && Instant::now() < deadline => {
+                    tokio::time::sleep(LOOK).await;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 }
 
-/// Who has the lock now.
-pub fn holder(path: &Path) -> Result<Option<u32>> {
-    let refused = |source: std::io::Error| {
-        Error::io("cannot read the lock of the job's directory", source)
-            .with("file", path.display())
-    };
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(source) if source.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(refused(source)),
-    };
-    match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => Ok(None),
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let text = std::fs::read_to_string(path).map_err(refused)?;
-            text.trim().parse().map(Some).map_err(|_| {
-                Error::new(Kind::Damaged, "the lock does not say who has it")
-                    .with("file", path.display())
-            })
-        }
-        Err(errno) => Err(refused(errno.into())),
+/// Whether somebody has the lock.
+pub fn is_held(path: &Path) -> Result<bool> {
+    let Some(file) = open(path)? else { return Ok(false) };
+    is_taken(&file, path)
+}
+
+/// Who has the lock now, if that process can be seen from here.
+pub fn holder(path: &Path) -> Result<Option<Pid>> {
+    let Some(file) = open(path)? else { return Ok(None) };
+    if !is_taken(&file, path)? {
+        return Ok(None);
     }
+    let wanted = Flock::from(FlockType::WriteLock);
+    let found = fcntl_getlk(&file, &wanted).map_err(|errno| unreadable(path, errno.into()))?;
+    Ok(found.and_then(|found| found.pid))
+}
+
+fn open(path: &Path) -> Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(source) if source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(unreadable(path, source)),
+    }
+}
+
+fn is_taken(file: &File, path: &Path) -> Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(false),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+        Err(errno) => Err(unreadable(path, errno.into())),
+    }
+}
+
+fn unreadable(path: &Path, source: std::io::Error) -> Error {
+    Error::io("cannot read the lock of the job's directory", source).with("file", path.display())
 }
 
 /// Asks the holder of the lock to end, by SIGTERM. Whether there was one.
 pub fn terminate_holder(path: &Path) -> Result<bool> {
-    let Some(pid) = holder(path)?.and_then(|pid| Pid::from_raw(pid.try_into().ok()?)) else {
-        return Ok(false);
-    };
+    let Some(pid) = holder(path)? else { return Ok(false) };
     match kill_process(pid, Signal::TERM) {
         Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(true),
         Err(errno) => Err(Error::io("cannot end the job's process", errno.into())
@@ -95,10 +118,10 @@ pub fn terminate_holder(path: &Path) -> Result<bool> {
 pub async fn end_holder(path: &Path, patience: Duration) -> Result<bool> {
     let was_held = terminate_holder(path)?;
     let deadline = Instant::now() + patience;
-    while let Some(pid) = holder(path)? {
+    while is_held(path)? {
         if Instant::now() >= deadline {
             return Err(Error::new(Kind::Timeout, "the job's process does not end")
-                .with("pid", pid)
+                .with("file", path.display())
                 .with("seconds", patience.as_secs()));
         }
         tokio::time::sleep(LOOK).await;
@@ -109,18 +132,49 @@ pub async fn end_holder(path: &Path, patience: Duration) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
 
     #[test]
     fn a_lock_is_held_by_one_and_freed_with_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        assert_eq!(holder(&path).unwrap(), None);
+        assert!(!is_held(&path).unwrap());
         let lock = Lock::acquire(&path).unwrap();
-        assert_eq!(holder(&path).unwrap(), Some(std::process::id()));
+        assert!(is_held(&path).unwrap());
         assert_eq!(Lock::acquire(&path).unwrap_err().kind(), Kind::Conflict);
         drop(lock);
-        assert_eq!(holder(&path).unwrap(), None);
+        assert!(!is_held(&path).unwrap());
         assert!(!terminate_holder(&path).unwrap());
         Lock::acquire(&path).unwrap();
+    }
+
+    /// Takes both locks in another process, as the kernel sees it, and says so.
+    const HOLDER: &str = "import fcntl, sys\n\
+                          file = open(sys.argv[1], 'w')\n\
+                          fcntl.flock(file, fcntl.LOCK_EX)\n\
+                          fcntl.lockf(file, fcntl.LOCK_EX)\n\
+                          print('held', flush=True)\n\
+                          sys.stdin.read()";
+
+    #[test]
+    fn the_kernel_says_who_has_it_whatever_is_in_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let mut holder_process = Command::new("python3")
+            .args(["-c", HOLDER])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(holder_process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        std::fs::write(&path, "1\n").unwrap();
+        let pid = holder(&path).unwrap().unwrap();
+        assert_eq!(u32::try_from(pid.as_raw_nonzero().get()).unwrap(), holder_process.id());
+        assert!(terminate_holder(&path).unwrap());
+        holder_process.wait().unwrap();
+        assert_eq!(holder(&path).unwrap(), None);
     }
 }

@@ -3,7 +3,7 @@
 //! and never an argument.
 
 use crate::replica::ReplicaId;
-use contract::ready::Ready;
+use contract::ready::{Farewell, Ready};
 use contract::{Error, Kind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 /// Counts up when a message changes its meaning. Both sides are the same program, but over SSH not
 /// always the same release.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The longest line: a replica's environment may be large, and so may a piece of its output.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
 
@@ -25,9 +25,9 @@ pub enum Command {
     Start(Start),
     /// Send a signal to the process groups of these replicas; those that have ended are skipped.
     Signal {
-        /// To whom.
+        /// The replicas.
         replicas: Vec<ReplicaId>,
-        /// Which.
+        /// The signal.
         signal: Signal,
     },
     /// Kill whatever is left, and end. The end of the input means the same.
@@ -38,7 +38,7 @@ pub enum Command {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
-    /// Which.
+    /// Its name.
     pub replica: ReplicaId,
     /// How often it was started before.
     pub attempt: u32,
@@ -53,8 +53,12 @@ pub struct Start {
     pub log: PathBuf,
     /// Whether to look for a readiness line in its output.
     pub is_server: bool,
-    /// A file of JSON lines whose newest line is reported from time to time.
+    /// A file of JSON lines that are reported as they appear.
     pub metrics: Option<PathBuf>,
+    /// The most memory it may use, with all its processes.
+    pub memory_bytes_max: Option<u64>,
+    /// The most processor time it may use, in thousandths of a core.
+    pub cpu_milli_max: Option<u64>,
 }
 
 /// Environments hold secrets: only their names are shown.
@@ -90,41 +94,85 @@ pub enum Event {
     },
     /// A replica runs.
     Started {
-        /// Which.
+        /// Its name.
         replica: ReplicaId,
         /// Its process, as this host numbers it.
         pid: Option<u32>,
     },
     /// A server serves.
     Ready {
-        /// Which.
+        /// Its name.
         replica: ReplicaId,
-        /// Where.
+        /// The addresses and ports it serves at.
         ready: Ready,
     },
-    /// Whole lines that a replica printed, also kept in its log; bytes that are not UTF-8 replaced.
-    Log {
-        /// Which.
+    /// A server says goodbye.
+    Farewell {
+        /// Its name.
         replica: ReplicaId,
-        /// Lines, each with its end.
-        text: String,
+        /// What it has to say.
+        farewell: Farewell,
     },
-    /// The newest line of a replica's file of figures.
-    Metrics {
-        /// Which.
+    /// What a replica printed, also kept in its log.
+    Log {
+        /// Its name.
         replica: ReplicaId,
-        /// The line, whatever it says.
-        metrics: serde_json::Value,
+        /// The bytes, as they came.
+        output: Output,
+    },
+    /// New lines of a replica's file of figures.
+    Metrics {
+        /// Its name.
+        replica: ReplicaId,
+        /// The lines, oldest first, whatever they say.
+        lines: Vec<serde_json::Value>,
+    },
+    /// Something that people should know, such as a limit that cannot be enforced here.
+    Note {
+        /// The sentence.
+        text: String,
     },
     /// A replica has ended, or could not be started. Everything it printed was reported before.
     Exited {
-        /// Which.
+        /// Its name.
         replica: ReplicaId,
         /// Its exit code, 128 + signal if a signal ended it; 126 and 127 as a shell uses them.
         code: i32,
         /// More than the code tells, where there is more.
         message: Option<String>,
     },
+}
+
+/// Bytes that are nearly always text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Output {
+    /// Valid UTF-8.
+    Text(String),
+    /// Anything else, two hexadecimal digits a byte.
+    Hex(String),
+}
+
+impl Output {
+    /// Bytes as a message carries them.
+    pub fn encode(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Output::Text(text.to_owned()),
+            Err(_) => Output::Hex(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+        }
+    }
+
+    /// The bytes; nothing for digits that are none.
+    pub fn decode(&self) -> Vec<u8> {
+        let digit = |digit: u8| char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok());
+        match self {
+            Output::Text(text) => text.as_bytes().to_vec(),
+            Output::Hex(text) => {
+                let byte = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?);
+                text.as_bytes().chunks(2).map_while(byte).collect()
+            }
+        }
+    }
 }
 
 /// A message as a line, with its end.

@@ -24,7 +24,7 @@ impl Servers {
             servers.endpoints.push(Endpoint::new("127.0.0.1", first).unwrap());
             let stop = servers.stop.subscribe();
             let config = ServerConfig::new(trainers, number as u64 + 1);
-            let run = move || server::run(listeners, &config, &stop);
+            let run = move || server::run(listeners, &config, &stop).map(|_| ());
             servers.threads.push(std::thread::spawn(run));
         }
         servers

@@ -1,38 +1,36 @@
 //! The flags of `paddle launch`.
 
 use super::{mpi, ssh};
+use cli::duration::parse_seconds;
+use cli::number;
+use cli::output::Format;
+use contract::job::Restore;
 use contract::mode::Mode;
 use contract::port::Ports;
+use contract::quantity::Quantity;
 use contract::{Error, Result};
 use std::path::PathBuf;
 
 /// Run a training program with parameter servers, and clean up after it
 ///
+///     paddle launch --pservers 2 --trainers 2 train.py --learning_rate 0.01
+///
 /// Starts the servers, waits until they serve, starts the trainers with the environment of the
 /// contract, and shows what all of them print. When the trainers are done the servers are ended.
 /// The first failure ends the job, with the reason and the last lines of the replica that failed;
 /// the exit code is the program's own. Nothing is left running, however the job or this command
-/// ends.
+/// ends; with --detach the job goes on without this command.
+///
+/// Flags come before the program. Everything behind it is the program's.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Number of trainers
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        conflicts_with_all = ["conf", "hosts", "mpi", "ranks"]
-    )]
-    pub(crate) trainers: u32,
-    /// Number of parameter servers [default: 1, or none for a single trainer]
-    #[arg(long, value_name = "N", conflicts_with_all = ["conf", "hosts", "mpi", "ranks"])]
+    /// Number of trainers [default: 1; one per machine on ssh hosts, one per rank under MPI]
+    #[arg(long, value_name = "N", value_parser = number::parse::<u32>)]
+    pub(crate) trainers: Option<u32>,
+    /// Number of parameter servers [default: 1, or none for a single trainer; elsewhere as trainers]
+    #[arg(long, value_name = "N", value_parser = number::parse::<u32>)]
     pub(crate) pservers: Option<u32>,
-    /// Start a master too, which deals out the data
-    #[arg(long, conflicts_with_all = ["conf", "hosts", "mpi", "ranks"])]
-    pub(crate) master: bool,
-    /// Files for the master to deal out, as a pattern; repeatable [default: the program names them]
-    #[arg(long, value_name = "GLOB", requires = "master")]
-    pub(crate) dataset: Vec<String>,
     /// How gradients meet: sync, async, stale:K or hybrid [default: sync]
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<Mode>,
@@ -43,11 +41,16 @@ pub(crate) struct Args {
     #[arg(long = "async", conflicts_with_all = ["mode", "sync"])]
     pub(crate) is_async: bool,
     /// How often to go through the data [default: once, or as the program says]
-    #[arg(long, alias = "num_passes", value_name = "N")]
+    #[arg(long, alias = "num_passes", value_name = "N", value_parser = number::parse::<u32>)]
     pub(crate) passes: Option<u32>,
-    /// Threads inside one trainer, or devices with --use_gpu
-    #[arg(long = "trainer_count", alias = "trainer-count", value_name = "N", default_value_t = 1)]
-    pub(crate) trainer_count: u32,
+    /// Threads inside one trainer, or devices with --use_gpu [default: 1, or the whole --cpus]
+    #[arg(
+        long = "trainer_count",
+        alias = "trainer-count",
+        value_name = "N",
+        value_parser = number::parse::<u32>
+    )]
+    pub(crate) trainer_count: Option<u32>,
     /// Let trainers compute on devices
     #[arg(
         long = "use_gpu",
@@ -59,9 +62,9 @@ pub(crate) struct Args {
         value_parser = clap::builder::BoolishValueParser::new()
     )]
     pub(crate) use_gpu: Option<bool>,
-    /// Start a failed trainer or server again, up to this often per rank
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) restarts: u32,
+    /// A variable for every replica, without a value as it is here; repeatable
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<String>,
     /// The job's name [default: that of the workspace]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
@@ -70,7 +73,7 @@ pub(crate) struct Args {
     pub(crate) workspace: PathBuf,
     /// Where logs go, below the workspace
     #[arg(long = "log_dir", alias = "log-dir", value_name = "DIR", default_value = "log")]
-    pub(crate) log_dir: PathBuf,
+    pub(crate) log_dir: String,
     /// Where trainer 0 saves the model, below the workspace
     #[arg(
         long = "output_dir",
@@ -79,36 +82,13 @@ pub(crate) struct Args {
         value_name = "DIR",
         default_value = "output"
     )]
-    pub(crate) output_dir: PathBuf,
-    /// Where servers keep checkpoints, below the workspace [default: they keep none]
-    #[arg(long = "checkpoint_dir", alias = "checkpoint-dir", value_name = "DIR")]
-    pub(crate) checkpoint_dir: Option<PathBuf>,
-    /// Begin with the newest checkpoint in --checkpoint_dir
-    #[arg(long, requires = "checkpoint_dir")]
-    pub(crate) restore: bool,
-    /// A variable for every replica, without a value as it is here; repeatable
-    #[arg(long, value_name = "NAME[=VALUE]")]
-    pub(crate) env: Vec<String>,
-    /// First port of the first server; 0 lets the system choose [default: 0, on other machines 7164]
-    #[arg(long, value_name = "PORT")]
-    pub(crate) port: Option<u16>,
-    /// Ports of each server for dense parameters [default: 1]
-    #[arg(long = "ports_num", alias = "ports-num", value_name = "N")]
-    pub(crate) ports_num: Option<u16>,
-    /// Ports of each server for sparse parameters [default: 1]
-    #[arg(long = "ports_num_for_sparse", alias = "ports-num-for-sparse", value_name = "N")]
-    pub(crate) ports_num_for_sparse: Option<u16>,
-    /// Seconds that a server may take until it serves
-    #[arg(
-        long = "ready_timeout",
-        alias = "ready-timeout",
-        value_name = "SECONDS",
-        default_value_t = 60
-    )]
-    pub(crate) ready_timeout: u64,
-    /// Keep the job's processes among the others even where a PID namespace is permitted
-    #[arg(long = "no_pid_namespace", alias = "no-pid-namespace")]
-    pub(crate) no_pid_namespace: bool,
+    pub(crate) output_dir: String,
+    /// Where to run [default: ssh with --conf or --hosts, else local]
+    #[arg(long, value_enum, value_name = "PLACE")]
+    pub(crate) backend: Option<Where>,
+    /// Let the job go on without this command: print its id, and end
+    #[arg(long, short)]
+    pub(crate) detach: bool,
     /// Print what would run, with its environment, and run nothing
     #[arg(long = "dry-run", alias = "dry_run")]
     pub(crate) dry_run: bool,
@@ -117,23 +97,160 @@ pub(crate) struct Args {
     pub(crate) quiet: bool,
     /// With json, standard output has the job's record at the end, and what replicas print goes to
     /// standard error
-    #[arg(long, short, value_enum, default_value_t = cli::output::Format::Text)]
-    pub(crate) output: cli::output::Format,
-    /// Where to run [default: ssh with --conf or --hosts, else local]
-    #[arg(long, value_enum, value_name = "PLACE")]
-    pub(crate) backend: Option<Place>,
-    /// The program of a trainer, with its arguments [on ssh hosts: python train.py]
-    #[arg(last = true, required_unless_present_any = ["conf", "hosts"], value_name = "PROGRAM")]
+    #[arg(long, short, value_enum, default_value_t = Format::Text)]
+    pub(crate) output: Format,
+    /// The program of a trainer, with its arguments; a .py file is run by python [on ssh hosts:
+    /// train.py]
+    #[arg(
+        trailing_var_arg = true,
+        required_unless_present_any = ["conf", "hosts"],
+        value_name = "PROGRAM"
+    )]
     pub(crate) program: Vec<String>,
+    #[command(flatten)]
+    pub(crate) data: Data,
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
     #[command(flatten)]
     pub(crate) ssh: ssh::Args,
     #[command(flatten)]
     pub(crate) mpi: mpi::Args,
 }
 
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "The master")]
+pub(crate) struct Data {
+    /// Start a master too, which deals out the data
+    #[arg(long)]
+    pub(crate) master: bool,
+    /// Files for the master to deal out, as a pattern; repeatable [default: the program names them]
+    #[arg(long, value_name = "GLOB", requires = "master")]
+    pub(crate) dataset: Vec<String>,
+    /// Chunks that make a task [default: enough tasks to keep every trainer busy]
+    #[arg(
+        long = "chunk_per_task",
+        alias = "chunk-per-task",
+        value_name = "N",
+        requires = "master",
+        value_parser = number::parse::<u32>
+    )]
+    pub(crate) chunk_per_task: Option<u32>,
+    /// How long a trainer may be silent before its tasks are given to others [default: 15]
+    #[arg(
+        long = "task_timeout",
+        alias = "task-timeout",
+        value_name = "TIME",
+        requires = "master",
+        value_parser = parse_seconds
+    )]
+    pub(crate) task_timeout: Option<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "The servers")]
+pub(crate) struct Servers {
+    /// First port of the first server; 0 lets the system choose [default: 0, on other machines 7164]
+    #[arg(long, value_name = "PORT", value_parser = number::parse::<u16>)]
+    pub(crate) port: Option<u16>,
+    /// Ports of each server for dense parameters [default: 1]
+    #[arg(
+        long = "ports_num",
+        alias = "ports-num",
+        value_name = "N",
+        value_parser = number::parse::<u16>
+    )]
+    pub(crate) ports_num: Option<u16>,
+    /// Ports of each server for sparse parameters [default: 1]
+    #[arg(
+        long = "ports_num_for_sparse",
+        alias = "ports-num-for-sparse",
+        value_name = "N",
+        value_parser = number::parse::<u16>
+    )]
+    pub(crate) ports_num_for_sparse: Option<u16>,
+    /// Let servers keep checkpoints here, below the workspace [default: they keep none]
+    #[arg(long = "checkpoint_dir", alias = "checkpoint-dir", value_name = "DIR")]
+    pub(crate) checkpoint_dir: Option<String>,
+    /// Time between two checkpoints; 0 for one at the end only [default: 10m]
+    #[arg(
+        long = "checkpoint_interval",
+        alias = "checkpoint-interval",
+        value_name = "TIME",
+        requires = "checkpoint_dir",
+        value_parser = parse_seconds
+    )]
+    pub(crate) checkpoint_interval: Option<u64>,
+    /// Begin with the newest checkpoint in --checkpoint_dir, or with the one of this number
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "latest",
+        requires = "checkpoint_dir"
+    )]
+    pub(crate) restore: Option<Restore>,
+    /// Let servers tell Prometheus their figures on this port, further ones of a machine on the next
+    #[arg(
+        long = "metrics_port",
+        alias = "metrics-port",
+        value_name = "PORT",
+        value_parser = number::parse::<u16>
+    )]
+    pub(crate) metrics_port: Option<u16>,
+    /// Time that a server may take until it serves
+    #[arg(
+        long = "ready_timeout",
+        alias = "ready-timeout",
+        value_name = "TIME",
+        default_value = "60",
+        value_parser = parse_seconds
+    )]
+    pub(crate) ready_timeout: u64,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Failures and limits")]
+pub(crate) struct Limits {
+    /// Start a failed trainer or server again, up to this often per rank
+    #[arg(long, value_name = "N", default_value = "0", value_parser = number::parse::<u32>)]
+    pub(crate) restarts: u32,
+    /// Time that replicas get to end when they are asked to
+    #[arg(long, value_name = "TIME", default_value = "5", value_parser = parse_seconds)]
+    pub(crate) grace: u64,
+    /// End the job after this time, such as 90, 20m or 1h30m [default: no limit]
+    #[arg(
+        long = "time_limit",
+        alias = "time-limit",
+        value_name = "TIME",
+        value_parser = parse_seconds
+    )]
+    pub(crate) time_limit: Option<u64>,
+    /// Memory that a trainer may use, such as 4Gi [default: no limit]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<Quantity>,
+    /// Processors that a trainer may use, such as 2 or 500m [default: no limit]
+    #[arg(long, value_name = "CORES")]
+    pub(crate) cpus: Option<Quantity>,
+    /// Memory that a server may use [default: no limit]
+    #[arg(long = "pserver_memory", alias = "pserver-memory", value_name = "SIZE")]
+    pub(crate) pserver_memory: Option<Quantity>,
+    /// Processors that a server may use [default: no limit]
+    #[arg(long = "pserver_cpus", alias = "pserver-cpus", value_name = "CORES")]
+    pub(crate) pserver_cpus: Option<Quantity>,
+    /// Let the job succeed if no trainer used the servers, or a trainer got no data
+    #[arg(long = "allow-idle", alias = "allow_idle")]
+    pub(crate) allow_idle: bool,
+    /// Keep the job's processes among the others even where a PID namespace is permitted
+    #[arg(long = "no_pid_namespace", alias = "no-pid-namespace")]
+    pub(crate) no_pid_namespace: bool,
+}
+
 /// Where a job runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Place {
+pub(crate) enum Where {
     /// On this machine.
     Local,
     /// On machines that are reached by ssh.
@@ -144,15 +261,16 @@ pub(crate) enum Place {
 
 impl Args {
     /// Where to run, as the flags say.
-    pub(crate) fn place(&self) -> Result<Place> {
+    pub(crate) fn place(&self) -> Result<Where> {
         let names_hosts = self.ssh.reach.conf.is_some() || self.ssh.reach.hosts.is_some();
         match (self.backend, names_hosts) {
-            (None, true) => Ok(Place::Ssh),
-            (None, false) => Ok(Place::Local),
-            (Some(Place::Ssh), false) => {
+            (None, true) => Ok(Where::Ssh),
+            (None, false) if self.mpi.mpi => Ok(Where::Mpi),
+            (None, false) => Ok(Where::Local),
+            (Some(Where::Ssh), false) => {
                 Err(Error::invalid("--backend ssh needs machines: name them by --conf or --hosts"))
             }
-            (Some(Place::Local | Place::Mpi), true) => {
+            (Some(Where::Local | Where::Mpi), true) => {
                 Err(Error::invalid("--conf and --hosts are for ssh: leave --backend out"))
             }
             (Some(place), _) => Ok(place),
@@ -162,9 +280,9 @@ impl Args {
     /// The ports asked for, over those of the place.
     pub(crate) fn ports(&self, default: Ports) -> Ports {
         Ports {
-            first: self.port.unwrap_or(default.first),
-            dense: self.ports_num.unwrap_or(default.dense),
-            sparse: self.ports_num_for_sparse.unwrap_or(default.sparse),
+            first: self.servers.port.unwrap_or(default.first),
+            dense: self.servers.ports_num.unwrap_or(default.dense),
+            sparse: self.servers.ports_num_for_sparse.unwrap_or(default.sparse),
         }
     }
 

@@ -3,10 +3,10 @@
 use cli::output::{Format, Output};
 use contract::Result;
 use contract::env::variable;
+use contract::quote::quote;
 use contract::ready::Ready;
 use scheduler::ReplicaId;
-use scheduler::conductor::plan::{JobPlan, ReplicaPlan};
-use scheduler::quote::quote;
+use scheduler::plan::{JobPlan, ReplicaPlan};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -58,9 +58,9 @@ fn row(plan: &JobPlan, replica: &ReplicaPlan) -> Result<Row> {
     }
     Ok(Row {
         replica: replica.id,
-        host: plan.hosts[replica.host].name.clone(),
+        host: plan.nodes[replica.node].name.clone(),
         directory: replica.directory.display().to_string(),
-        log: replica.directory.join(&replica.log).display().to_string(),
+        log: replica.log.display().to_string(),
         argv: start.argv,
         env,
     })

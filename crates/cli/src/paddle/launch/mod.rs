@@ -1,72 +1,123 @@
-//! `paddle launch`: a program on one machine or many, watched from here to its end.
+//! `paddle launch`: flags become a job, the job is submitted, and followed to its end.
 
 mod args;
-mod copies;
 mod dry_run;
-pub(crate) mod flags;
-mod local;
+mod earlier;
 mod mpi;
-pub(crate) mod signals;
-pub(crate) mod ssh;
-mod view;
+pub(crate) mod reach;
+mod ssh;
+mod submission;
 
 pub(crate) use args::Args;
-use args::Place;
 
+use crate::attach::follow::{Followed, OnStop, follow, runtime};
+use crate::attach::view::{Look, View};
+use crate::attach::{code, places, signals};
+use crate::jobs::find;
+use cli::output::{Format, Output};
+use cli::program::Missing;
+use contract::Result;
 use contract::state::JobState;
-use contract::{Error, Result};
-use scheduler::conductor::plan::JobPlan;
-use scheduler::conductor::{self, record::JobRecord};
-use scheduler::supervisor::host::Host;
-use std::path::PathBuf;
+use scheduler::Backend;
+use scheduler::jobs::Jobs;
+use std::io::Write;
 use std::process::ExitCode;
-use view::View;
+use submission::{Built, Refusal};
+
+const COMMAND: &str = "paddle launch";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    match (args.place()?, args.mpi.mpi) {
-        (_, true) => mpi::run_rank(args),
-        (Place::Mpi, false) => mpi::run_mpirun(args),
-        (Place::Ssh, false) => ssh::run(args),
-        (Place::Local, false) => run_here(args),
+    if args.mpi.mpi {
+        return mpi::run_rank(args);
     }
-}
-
-fn run_here(args: &Args) -> Result<ExitCode> {
-    let paddle = super::this_program()?;
-    let submission = local::submission(args)?;
-    let plan = scheduler::local::plan::plan(&submission, &paddle)?;
+    let built = match submission::build(args) {
+        Ok(built) => built,
+        Err(refusal) => return refuse(refusal),
+    };
+    let jobs = find::open()?;
+    // What can be known to be wrong is said before anything is started.
+    let plan = jobs.plan(&built.submission)?;
     if args.dry_run {
         return dry_run::print(&plan, args.output);
     }
-    let state_file = local::prepare(&submission)?;
-    let open = async {
-        let may_isolate = !args.no_pid_namespace;
-        Ok(vec![scheduler::local::open(&paddle, &submission.directory, may_isolate).await?])
+    earlier::check(&built.submission)?;
+    runtime()?.block_on(async {
+        if args.detach {
+            return detach(args, &jobs, &built).await;
+        }
+        attached(args, &jobs, &built).await
+    })
+}
+
+fn refuse(refusal: Refusal) -> Result<ExitCode> {
+    match refusal {
+        Refusal::Error(error) => Err(error),
+        Refusal::Missing(Missing { code, error }) => {
+            cli::exit::report(COMMAND, &error);
+            Ok(ExitCode::from(code))
+        }
+    }
+}
+
+/// Leaves the job to itself, and says how to find it again.
+async fn detach(args: &Args, jobs: &Jobs, built: &Built) -> Result<ExitCode> {
+    jobs.submit(&built.submission, built.package.as_deref()).await?;
+    let id = &built.submission.id;
+    let mut output = Output::open();
+    match args.output {
+        Format::Json => output.json(&jobs.observe(id).await?)?,
+        Format::Text => output.line(id)?,
+    }
+    output.close()?;
+    if !args.quiet {
+        let hint = format!(
+            "{COMMAND}: the job runs on without this command\n  \
+             follow it    paddle attach {id}\n  \
+             its output   paddle logs {id}\n  \
+             end it       paddle kill {id}\n"
+        );
+        // Where not even this can be written, there is nobody to tell.
+        let _ = std::io::stderr().write_all(hint.as_bytes());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the job on a leash, and shows it. It ends with this process.
+async fn attached(args: &Args, jobs: &Jobs, built: &Built) -> Result<ExitCode> {
+    let Built { submission, package } = built;
+    let id = &submission.id;
+    let mut stops = signals::listen()?;
+    let leash = tokio::select! {
+        leash = jobs.submit_leashed(submission, package.as_deref()) => leash?,
+        Some(stop) = stops.recv() => return Ok(ended_by(stop)),
     };
-    let record = watch(args, &plan, state_file, open)?;
+    let mut view = View::new(Look {
+        command: COMMAND,
+        is_quiet: args.quiet,
+        format: args.output,
+        // A rank writes to a terminal of mpirun's own, whoever reads that.
+        may_use_terminal: !args.mpi.mpi,
+    });
+    let followed = follow(jobs, id, &mut view, &mut stops, OnStop::Kill).await?;
+    let Followed::Ended(mut record, stop) = followed else {
+        return Ok(ExitCode::FAILURE);
+    };
+    if let Some(stop) = stop.filter(|_| record.state == JobState::Killed) {
+        record.exit_code = Some(stop.exit_code);
+    }
+    view.finish(&record, &places::of(submission, &record))?;
+    drop(leash);
+    forget(jobs, id).await;
     Ok(code(&record))
 }
 
-/// Runs a plan on the supervisors that `open` reaches, shows it, and reports how it ended.
-fn watch(
-    args: &Args,
-    plan: &JobPlan,
-    state_file: PathBuf,
-    open: impl Future<Output = Result<Vec<Host>>>,
-) -> Result<JobRecord> {
-    let runtime = tokio::runtime::Runtime::new()
-        .map_err(|source| Error::io("cannot start a runtime", source))?;
-    let mut view = View::new(args, plan, state_file);
-    let record = runtime.block_on(async {
-        let stops = signals::listen()?;
-        conductor::run(plan, open.await?, stops, &mut view).await
-    })?;
-    view.finish(&record)?;
-    Ok(record)
+fn ended_by(stop: signals::Stop) -> ExitCode {
+    ExitCode::from(u8::try_from(stop.exit_code).unwrap_or(1))
 }
 
-/// The program's own exit code, or that of the signal that ended us.
-fn code(record: &JobRecord) -> ExitCode {
-    let code = record.exit_code.unwrap_or(i32::from(record.state != JobState::Succeeded));
-    ExitCode::from(u8::try_from(code).unwrap_or(1))
+/// Nobody asks for a job again that ended before its launcher's eyes.
+async fn forget(jobs: &Jobs, id: &str) {
+    if let Err(error) = jobs.forget(id).await {
+        cli::exit::report(COMMAND, &error.with("forget", id));
+    }
 }

@@ -80,9 +80,7 @@ pub(crate) fn folder(path: &str) -> Option<PathBuf> {
 
 /// One JSON line for launchers, on standard output; one for people, in the log.
 pub(crate) fn announce(ready: &Ready) -> Result<()> {
-    let mut output = cli::output::Output::open();
-    output.line(ready.render()?)?;
-    output.close()?;
+    say(&ready.render()?)?;
     tracing::info!(
         port = ready.ports.first,
         dense = ready.ports.dense,
@@ -90,6 +88,13 @@ pub(crate) fn announce(ready: &Ready) -> Result<()> {
         "listening"
     );
     Ok(())
+}
+
+/// Prints a line for the launcher.
+pub(crate) fn say(line: &str) -> Result<()> {
+    let mut output = cli::output::Output::open();
+    output.line(line)?;
+    output.close()
 }
 
 /// Turns true at SIGTERM or SIGINT.

@@ -5,7 +5,6 @@ mod kill;
 mod prepare;
 
 pub(crate) use kill::JOB_PREFIX;
-pub use prepare::LOG_DIR;
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

@@ -14,11 +14,9 @@ use rustix::fs::{FlockOperation, flock};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
 use super::super::message::{self, Package, Prepare, Reply};
-use super::super::package::{Entry, Manifest, expand};
+use super::super::package::{Manifest, expand};
 use super::super::transfer::{self, prune, shape};
 
-/// The folder for logs, begun anew with every job.
-pub const LOG_DIR: &str = "log";
 const LIST: &str = "train.list";
 /// Where the whole list is kept, so that it can be shared out again.
 const WHOLE_LIST: &str = "train.list.all";
@@ -38,13 +36,19 @@ pub(super) async fn prepare(
             let error = Error::new(Kind::NotFound, message);
             return Err(error.with("job_workspace", directory.display()));
         }
-        furnish(&directory, request)?;
+        if !request.is_again {
+            furnish(&directory, request)?;
+        }
         return Ok(directory);
     };
+    if request.is_again && directory.is_dir() {
+        // It appeared complete, by a rename.
+        return Ok(directory);
+    }
     let mirror = expand(&package.mirror, home);
     let _lock = lock(&mirror)?;
     update(&mirror, package, input, output).await?;
-    let pending = pending(&directory)?;
+    let pending = pending(&directory, request.is_again)?;
     copy(&mirror, &pending, &package.manifest)?;
     furnish(&pending, request)?;
     fs::rename(&pending, &directory).map_err(|source| {
@@ -82,32 +86,29 @@ async fn update(
 }
 
 /// The hidden neighbour of a job's directory, made for this job alone.
-fn pending(directory: &Path) -> Result<PathBuf> {
+fn pending(directory: &Path, is_again: bool) -> Result<PathBuf> {
     let refused = |source| {
         Error::io("cannot make the job's directory", source).with("directory", directory.display())
     };
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let pending = directory.with_file_name(format!(".{name}.pending"));
+    if is_again {
+        // Left by a conductor that was killed while it copied.
+        transfer::remove(&pending)?;
+    }
     let is_there = directory.exists();
     match fs::create_dir(&pending) {
         Ok(()) if !is_there => Ok(pending),
         Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => Err(refused(source)),
         Ok(()) | Err(_) => {
-            let message = "the job's directory is there already: hosts must not share ROOT_DIR, and \
-                           jobs begin a second apart";
+            let message = "the job's directory is there already: hosts must not share ROOT_DIR";
             Err(Error::new(Kind::AlreadyExists, message).with("directory", directory.display()))
         }
     }
 }
 
 fn copy(mirror: &Path, target: &Path, manifest: &Manifest) -> Result<()> {
-    shape(target, manifest)?;
-    for (path, entry) in &manifest.0 {
-        if let Entry::File { .. } = entry {
-            fs::copy(mirror.join(path), target.join(path))
-                .map_err(|source| Error::io("cannot copy a file", source).with("path", path))?;
-        }
-    }
+    transfer::copy(mirror, target, manifest)?;
     if Manifest::scan(target, &[])? == *manifest {
         return Ok(());
     }
@@ -122,9 +123,9 @@ fn furnish(directory: &Path, request: &Prepare) -> Result<()> {
             Error::io("cannot write into the workspace", source).with("file", name)
         })
     };
-    let log_dir = directory.join(LOG_DIR);
+    let log_dir = directory.join(&request.log_dir);
     transfer::remove(&log_dir)?;
-    fs::create_dir(&log_dir).map_err(|source| {
+    fs::create_dir_all(&log_dir).map_err(|source| {
         Error::io("cannot make the folder for logs", source).with("path", log_dir.display())
     })?;
     // Programs that write no such log of their own have it under the name that people know.
@@ -133,7 +134,7 @@ fn furnish(directory: &Path, request: &Prepare) -> Result<()> {
         .map_err(|source| Error::io("cannot link a log", source).with("path", link.display()))?;
     write("nodefile", format!("{}\n", request.node))?;
     write("trainer_id", format!("{}\n", request.node))?;
-    write("trainer_count", format!("{}\n", request.nodes))?;
+    write("trainer_count", format!("{}\n", request.trainers))?;
     if !request.shard_train_list {
         return Ok(());
     }

@@ -1,0 +1,148 @@
+//! Follows a job to its end, through the trait alone: states by looking again and again, output by
+//! cursors. Works for every backend.
+
+use super::signals::Stop;
+use super::view::View;
+use cli::lines::Lines;
+use contract::state::State;
+use contract::{Error, Result};
+use scheduler::backend::Cursor;
+use scheduler::{Backend, JobRecord, ReplicaId};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Between two looks: short while something moves, longer while nothing does.
+const PAUSE_SHORT: Duration = Duration::from_millis(10);
+const PAUSE_LONG: Duration = Duration::from_millis(50);
+/// How long a backend may be unreachable before that is the end of following.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a signal does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnStop {
+    /// It ends the job.
+    Kill,
+    /// It ends the following; the job goes on.
+    Leave,
+}
+
+/// How following ended.
+pub(crate) enum Followed {
+    /// The job has ended, perhaps because somebody here wanted that.
+    Ended(Box<JobRecord>, Option<Stop>),
+    /// Somebody wanted to see no more.
+    Left(Stop),
+}
+
+/// Shows a job until it has ended and everything it printed has been shown.
+pub(crate) async fn follow(
+    backend: &dyn Backend,
+    id: &str,
+    view: &mut View,
+    stops: &mut mpsc::Receiver<Stop>,
+    on_stop: OnStop,
+) -> Result<Followed> {
+    let mut streams = Streams::default();
+    let mut stopped = None;
+    let mut reached = Instant::now();
+    loop {
+        let record = match backend.observe(id).await {
+            Ok(record) => record,
+            Err(error) if error.kind().is_retryable() && reached.elapsed() < PATIENCE => {
+                tokio::time::sleep(PAUSE_LONG).await;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        reached = Instant::now();
+        view.changed(&record);
+        let moved = streams.read(backend, &record, view).await?;
+        if record.state.is_final() && !moved {
+            streams.finish(view);
+            return Ok(Followed::Ended(Box::new(record), stopped));
+        }
+        let pause = if moved { PAUSE_SHORT } else { PAUSE_LONG };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            Some(stop) = stops.recv() => {
+                if on_stop == OnStop::Leave {
+                    return Ok(Followed::Left(stop));
+                }
+                kill(backend, id, stop, view).await;
+                stopped.get_or_insert(stop);
+            }
+        }
+    }
+}
+
+/// Asks for the end. A failure is told, and following goes on: the next signal asks again.
+async fn kill(backend: &dyn Backend, id: &str, stop: Stop, view: &View) {
+    match backend.kill(id, stop.is_repeated).await {
+        Err(error) => view.say(&format!("the job cannot be told to end: {}", error.chain())),
+        Ok(()) if stop.is_repeated => {}
+        Ok(()) => view.say("the job was asked to end; once more kills it at once"),
+    }
+}
+
+/// What every replica has printed, as far as it was read.
+#[derive(Default)]
+pub(crate) struct Streams(BTreeMap<ReplicaId, Stream>);
+
+#[derive(Default)]
+struct Stream {
+    cursor: Cursor,
+    lines: Lines,
+    is_done: bool,
+}
+
+impl Streams {
+    /// Reads and shows one piece of each replica's output; whether there was any.
+    pub(crate) async fn read(
+        &mut self,
+        backend: &dyn Backend,
+        record: &JobRecord,
+        view: &mut View,
+    ) -> Result<bool> {
+        let mut moved = false;
+        for replica in &record.replicas {
+            let id = replica.replica;
+            let stream = self.0.entry(id).or_default();
+            if stream.is_done {
+                continue;
+            }
+            let piece = match backend.logs(&record.id, id, &stream.cursor).await {
+                Ok(piece) => piece,
+                Err(error) if error.kind().is_retryable() => continue,
+                Err(error) => return Err(error.with("replica", id)),
+            };
+            let mut shown = Vec::new();
+            if piece.skipped_bytes > 0 {
+                shown.push(format!("… {} bytes are no longer kept", piece.skipped_bytes));
+            }
+            stream.lines.feed(&piece.bytes, |line| shown.push(line.to_owned()));
+            moved |= !piece.bytes.is_empty() || piece.next != stream.cursor;
+            (stream.cursor, stream.is_done) = (piece.next, piece.is_last);
+            if !shown.is_empty() {
+                view.lines(id, &shown);
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Shows what has no line end: nothing follows.
+    pub(crate) fn finish(&mut self, view: &mut View) {
+        for (id, stream) in &mut self.0 {
+            let mut shown = Vec::new();
+            stream.lines.finish(|line| shown.push(line.to_owned()));
+            if !shown.is_empty() {
+                view.lines(*id, &shown);
+            }
+        }
+    }
+}
+
+/// A runtime for one command.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Runtime::new().map_err(|source| Error::io("cannot start a runtime", source))
+}

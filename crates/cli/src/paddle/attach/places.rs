@@ -1,0 +1,44 @@
+//! Where a job has left its logs, models and checkpoints.
+
+use cli::summary::Places;
+use scheduler::submission::{Package, Place};
+use scheduler::{JobRecord, Submission};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// File systems keep times coarsely.
+const TIME_STEP: Duration = Duration::from_secs(2);
+
+/// The places of a job that has ended. A model or a checkpoint is named only if this job wrote it.
+pub(crate) fn of(submission: &Submission, record: &JobRecord) -> Places {
+    let spec = &submission.spec;
+    let here = match (&submission.place, &submission.package) {
+        (Place::Ssh(ssh), _) => ssh.results.clone(),
+        (_, Package::Present(path)) => PathBuf::from(path),
+        (_, Package::Dispatch(_)) => PathBuf::new(),
+    };
+    let is_elsewhere = matches!(submission.place, Place::Ssh(_));
+    let written = |dir: &str| {
+        let path = here.join(dir);
+        is_newer(&path, record.began_ms).then(|| path.display().to_string())
+    };
+    let checkpoints = match spec.checkpoint.dir.as_str() {
+        "" => None,
+        dir if is_elsewhere => Some(format!("{dir} on the machines")),
+        dir => written(dir),
+    };
+    let logs = here.join(&spec.log_dir);
+    Places {
+        logs: logs.is_dir().then(|| logs.display().to_string()),
+        model: written(&spec.output_dir),
+        checkpoints,
+    }
+}
+
+/// Whether something in a directory was written since a time.
+fn is_newer(directory: &Path, since_ms: u64) -> bool {
+    let since = UNIX_EPOCH + Duration::from_millis(since_ms) - TIME_STEP;
+    let entries = directory.read_dir().into_iter().flatten().flatten();
+    let mut times = entries.filter_map(|entry| entry.metadata().ok()?.modified().ok());
+    times.any(|time| time >= since)
+}

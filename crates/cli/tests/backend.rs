@@ -1,0 +1,18 @@
+//! The promise of `scheduler::Backend`, tried on every place that is made of processes: this
+//! machine, ssh hosts, and Open MPI. One list of trials, a test of each for each place.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod backend {
+    #[path = "../launch/component.rs"]
+    pub(crate) mod component;
+    #[path = "../launch/sshd.rs"]
+    pub(crate) mod sshd;
+
+    pub(crate) mod job;
+    pub(crate) mod places;
+    #[macro_use]
+    pub(crate) mod trials;
+
+    mod chaos;
+    mod suites;
+}

@@ -1,0 +1,69 @@
+//! Jobs whose own machinery is killed.
+
+use crate::backend::job::{Harness, Job, signal};
+use contract::state::{JobState, State};
+use scheduler::Backend;
+
+/// The script of a trainer that finishes only when it is started again.
+const UNTIL_THE_SECOND: &str = "echo attempt $PADDLE_ATTEMPT; touch started-$PADDLE_TRAINER_ID; \
+                                if [ $PADDLE_ATTEMPT = 0 ]; then exec sleep 1000; fi";
+
+/// The inner process: the guard has no lock, and waits for this one.
+fn kill_conductor(job: &Job<'_>) {
+    let conductors = job.processes_running("--guarded");
+    assert_eq!(conductors.len(), 1, "one conductor at a time");
+    signal(conductors[0], "KILL");
+}
+
+pub(crate) fn a_killed_conductor_is_replaced_and_the_job_finishes(harness: &dyn Harness) {
+    let job = Job::new(harness, 2, UNTIL_THE_SECOND);
+    job.submit();
+    for rank in 0..2 {
+        let name = format!("trainer-{rank}");
+        job.wait_until("a first line", || job.text(&name) == "attempt 0\n");
+    }
+    kill_conductor(&job);
+    let record = job.await_end();
+    assert_eq!(record.state, JobState::Succeeded, "{record:#?}");
+    assert_eq!(record.conductors, 2, "{record:#?}");
+    for rank in 0..2 {
+        assert_eq!(job.text(&format!("trainer-{rank}")), "attempt 0\nattempt 1\n");
+    }
+}
+
+pub(crate) fn a_job_that_lost_conductor_and_guard_is_revived_by_a_list(harness: &dyn Harness) {
+    let job = Job::new(harness, 1, UNTIL_THE_SECOND);
+    job.submit().await_file(0, "started-0");
+    // The guard first, so that it cannot replace the conductor.
+    let conductors = job.processes_running("--guarded");
+    let guards = job.processes_running("conduct");
+    for pid in guards.iter().filter(|pid| !conductors.contains(pid)).chain(&conductors) {
+        signal(*pid, "KILL");
+    }
+    job.wait_until("conductor and guard are gone", || job.processes_running("conduct").is_empty());
+    let list = job.block(job.jobs.list("test", None)).unwrap();
+    assert!(!list[0].state.is_final(), "lost is not gone: {list:?}");
+    let record = job.await_end();
+    assert_eq!((record.state, record.conductors), (JobState::Succeeded, 2), "{record:#?}");
+}
+
+/// The supervisor takes its machine's replicas with it; with restarts the job goes on.
+pub(crate) fn a_killed_supervisor_is_a_fault_like_any_other(harness: &dyn Harness) {
+    let kill = |job: &Job<'_>| {
+        job.submit().await_file(0, "started-0");
+        let supervisors = job.processes_running("supervise");
+        // That of mpirun runs no replica: it is not the one to kill here.
+        let is_of_mpirun = |pid: &u32| {
+            let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&arguments).contains("/mpirun\0")
+        };
+        let victim = supervisors.iter().find(|pid| !is_of_mpirun(pid)).unwrap();
+        signal(*victim, "KILL");
+        job.await_end()
+    };
+    let record = kill(&Job::new(harness, 1, UNTIL_THE_SECOND).with(|spec| spec.restarts = 1));
+    assert_eq!((record.state, record.rounds), (JobState::Succeeded, 1), "{record:#?}");
+    let record = kill(&Job::new(harness, 1, UNTIL_THE_SECOND));
+    assert_eq!((record.state, record.exit_code), (JobState::Failed, Some(1)), "{record:#?}");
+    assert!(record.reason.contains("is lost with its host"), "{}", record.reason);
+}

@@ -1,0 +1,295 @@
+//! The conductor process of a job: reaches its machines, runs it round by round, delivers what it
+//! produced, and writes down how it ended.
+//!
+//! Everything it needs is in the job's directory, so a conductor that is killed can be replaced by
+//! another one, which goes on. What the old one ran is gone by then: supervisors end with the pipe
+//! to their conductor, and a new supervisor waits for the old one's lock. So the job begins another
+//! round, as it does after the loss of a machine.
+
+use super::directory::JobDirectory;
+use super::segments::{LOG_LIMITS, METRICS_LIMITS, Segments};
+use super::site::{Paddle, Site};
+use crate::backend::MetricsLine;
+use crate::conductor::{self, Outcome, Stop, Watch, now_ms};
+use crate::record::{JobRecord, Verdict};
+use crate::submission::{Package, Place};
+use crate::supervisor::lock::Lock;
+use crate::{ReplicaId, Submission, plan};
+use contract::state::{JobState, State};
+use contract::{Error, Kind, Result};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// How often a request to end the job is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often a job that may be started again tries to reach its machines the first time.
+const ATTEMPTS_MAX: u32 = 3;
+/// Between two attempts to reach machines again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Conducts the job of a directory to its end. `stops` are requests from this process itself, such
+/// as signals and the end of a leash.
+///
+/// # Errors
+/// Another conductor is at work ([`Kind::Conflict`]), or the directory cannot be used. The failure
+/// of the job is not an error but its record.
+pub async fn conduct(path: &Path, paddle: &Paddle, stops: mpsc::Receiver<Stop>) -> Result<()> {
+    let directory = JobDirectory::new(path.to_owned());
+    let _lock = Lock::acquire(&directory.conductor_lock())?;
+    let submission = directory.submission()?;
+    let claim = claim(&submission, path);
+    let mut record = directory.record()?;
+    if record.state.is_final() {
+        return Ok(());
+    }
+    record.conductors += 1;
+    if record.conductors > 1 {
+        record.ending = None;
+        record.notes.push(format!("conductor {} took over", record.conductors));
+    }
+    let mut files = Files::new(&directory);
+    files.changed(&mut record);
+    let mut stops = with_requests(stops, directory.clone());
+    let mut job = Job { submission: &submission, paddle, directory: &directory, site: None };
+    let outcome = match &claim {
+        Ok(_) => job.run(&mut record, &mut stops, &mut files).await,
+        Err(error) => Ok(Verdict::failed(error.chain())),
+    };
+    let verdict = match outcome {
+        Ok(verdict) => verdict,
+        Err(error) => Verdict::failed(error.chain()),
+    };
+    let verdict = job.deliver(verdict, &mut record, &mut files).await;
+    record.finish(verdict, now_ms());
+    files.changed(&mut record);
+    Ok(())
+}
+
+/// Two jobs of this machine cannot write the same logs. Who has a log directory is told by a lock
+/// beside the jobs' directories, where no program writes.
+fn claim(submission: &Submission, path: &Path) -> Result<Option<Lock>> {
+    let (Place::Local(_), Package::Present(workspace)) = (&submission.place, &submission.package)
+    else {
+        return Ok(None);
+    };
+    let log_dir = Path::new(workspace).join(&submission.spec.log_dir);
+    let refused = |source| {
+        Error::io("cannot claim the log directory", source).with("log_dir", log_dir.display())
+    };
+    let root = path.parent().unwrap_or(path).join(".claims");
+    std::fs::create_dir_all(&root).map_err(refused)?;
+    let hash = Sha256::digest(log_dir.as_os_str().as_encoded_bytes());
+    let name: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    Lock::acquire(&root.join(name)).map(Some).map_err(|error| match error.kind() {
+        Kind::Conflict => {
+            let message = "another job is writing to this log directory: wait for its end, or \
+                           choose another with --log_dir";
+            Error::new(Kind::Conflict, message).with("log_dir", log_dir.display())
+        }
+        _ => error,
+    })
+}
+
+/// Joins requests of this process with those that lie in the job's directory.
+fn with_requests(mut own: mpsc::Receiver<Stop>, directory: JobDirectory) -> mpsc::Receiver<Stop> {
+    let (sender, receiver) = mpsc::channel(4);
+    tokio::spawn(async move {
+        let mut seen: Option<Stop> = None;
+        let mut is_open = true;
+        loop {
+            tokio::select! {
+                stop = own.recv(), if is_open => match stop {
+                    None => is_open = false,
+                    Some(stop) => {
+                        if sender.send(stop).await.is_err() {
+                            return;
+                        }
+                    }
+                },
+                () = tokio::time::sleep(LOOK) => {
+                    let found = directory.stop_request().ok().flatten();
+                    if let Some(stop) = found.filter(|stop| seen.as_ref() != Some(stop)) {
+                        seen = Some(stop.clone());
+                        if sender.send(stop).await.is_err() {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    });
+    receiver
+}
+
+struct Job<'a> {
+    submission: &'a Submission,
+    paddle: &'a Paddle,
+    directory: &'a JobDirectory,
+    /// The machines, once they have been reached.
+    site: Option<Site>,
+}
+
+impl Job<'_> {
+    async fn run(
+        &mut self,
+        record: &mut JobRecord,
+        stops: &mut mpsc::Receiver<Stop>,
+        files: &mut Files,
+    ) -> Result<Verdict> {
+        loop {
+            let is_again = record.rounds > 0 || record.conductors > 1;
+            let opened = tokio::select! {
+                opened = self.open(record.began_ms, is_again) => opened,
+                Some(stop) = stops.recv() => return Ok(Verdict::killed(stop)),
+            };
+            let (nodes, hosts) = opened?;
+            let plan = plan::plan(self.submission, nodes)?;
+            match conductor::run(&plan, hosts, record, stops, files).await? {
+                Outcome::Over(verdict) => return Ok(verdict),
+                Outcome::Again => {
+                    if let Some(site) = self.site.take() {
+                        site.close().await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reaches the machines. After a failure they get time to come back: whatever took one of them
+    /// may have been a restart. A job that may be started again also bears that one of them is lost
+    /// while it is reached.
+    async fn open(
+        &mut self,
+        began_ms: u64,
+        is_again: bool,
+    ) -> Result<(Vec<plan::Node>, Vec<crate::supervisor::host::Host>)> {
+        let spec = &self.submission.spec;
+        let deadline = Instant::now() + Duration::from_secs(spec.ready_seconds);
+        let mut attempts_left = spec.restarts.min(ATTEMPTS_MAX);
+        loop {
+            let site =
+                Site::open(self.submission, self.directory, self.paddle, began_ms, is_again).await;
+            let error = match site {
+                Ok((site, nodes, hosts)) => {
+                    self.site = Some(site);
+                    return Ok((nodes, hosts));
+                }
+                Err(error) => error,
+            };
+            let may_wait = is_again && Instant::now() + PAUSE < deadline;
+            if error.kind() != Kind::Unavailable || (!may_wait && attempts_left == 0) {
+                return Err(error);
+            }
+            attempts_left = attempts_left.saturating_sub(1);
+            tracing::warn!(error = error.chain(), "cannot reach the machines yet");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Brings results to where they were asked for, before anybody is told that the job is over. A
+    /// success whose results are lost is none.
+    async fn deliver(
+        &mut self,
+        verdict: Verdict,
+        record: &mut JobRecord,
+        files: &mut Files,
+    ) -> Verdict {
+        let Some(mut site) = self.site.take() else { return verdict };
+        let delivered = site.deliver(self.submission).await;
+        site.close().await;
+        match delivered {
+            Ok(notes) => {
+                record.notes.extend(notes);
+                verdict
+            }
+            Err(error) if verdict.state == JobState::Succeeded => {
+                Verdict::failed(format!("the results could not be brought here: {}", error.chain()))
+            }
+            Err(error) => {
+                // A job that failed, often with its machine, is the more important news.
+                record.notes.push(error.chain());
+                files.changed(record);
+                verdict
+            }
+        }
+    }
+}
+
+/// What is kept of a job in its directory.
+struct Files {
+    directory: JobDirectory,
+    logs: BTreeMap<ReplicaId, Segments>,
+    metrics: Option<Segments>,
+    /// Whether keeping failed once, which was said.
+    has_failed: bool,
+}
+
+impl Files {
+    fn new(directory: &JobDirectory) -> Self {
+        let (logs, metrics) = (BTreeMap::new(), None);
+        Files { directory: directory.clone(), logs, metrics, has_failed: false }
+    }
+
+    fn append_log(&mut self, replica: ReplicaId, bytes: &[u8]) -> Result<()> {
+        let log = match self.logs.entry(replica) {
+            std::collections::btree_map::Entry::Occupied(log) => log.into_mut(),
+            std::collections::btree_map::Entry::Vacant(vacant) => {
+                vacant.insert(Segments::open(&self.directory.log(replica), LOG_LIMITS)?)
+            }
+        };
+        log.append(bytes)
+    }
+
+    fn append_metrics(&mut self, replica: ReplicaId, lines: &[serde_json::Value]) -> Result<()> {
+        let metrics = match &mut self.metrics {
+            Some(metrics) => metrics,
+            None => self.metrics.insert(Segments::open(&self.directory.metrics(), METRICS_LIMITS)?),
+        };
+        for figures in lines {
+            let line = MetricsLine { replica, figures: figures.clone() };
+            let mut json = serde_json::to_vec(&line)
+                .map_err(|source| Error::invalid("cannot render figures").because(source))?;
+            json.push(b'\n');
+            metrics.append(&json)?;
+        }
+        Ok(())
+    }
+
+    /// The job goes on when its directory cannot be written, and it is said once.
+    fn note(&mut self, kept: Result<()>) {
+        if let Err(error) = kept
+            && !std::mem::replace(&mut self.has_failed, true)
+        {
+            tracing::error!(error = error.chain(), "what the job tells cannot be kept");
+        }
+    }
+}
+
+impl Watch for Files {
+    fn log(&mut self, replica: ReplicaId, bytes: &[u8]) {
+        let kept = self.append_log(replica, bytes);
+        self.note(kept);
+    }
+
+    fn metrics(&mut self, replica: ReplicaId, lines: &[serde_json::Value]) {
+        let kept = self.append_metrics(replica, lines);
+        self.note(kept);
+    }
+
+    fn decided(&mut self, reason: &str) {
+        if !reason.is_empty() {
+            tracing::info!(reason, "decided");
+        }
+    }
+
+    fn changed(&mut self, record: &mut JobRecord) {
+        record.revision += 1;
+        record.changed_ms = now_ms();
+        let kept = record.write(&self.directory.state());
+        self.note(kept);
+    }
+}

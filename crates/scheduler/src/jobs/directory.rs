@@ -1,0 +1,152 @@
+//! The directory of one job: the names of its files, and how they are written and read.
+//!
+//! Only the conductor and those who ask about the job use it. Programs of the job write elsewhere,
+//! so nothing here has to be distrusted.
+
+use crate::conductor::Stop;
+use crate::record::JobRecord;
+use crate::supervisor::lock;
+use crate::{ReplicaId, Submission};
+use contract::{Error, Kind, Result};
+use disk::Access;
+use serde::Serialize;
+use std::fs;
+use std::io::{BufWriter, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The directory of one job.
+#[derive(Debug, Clone)]
+pub struct JobDirectory(PathBuf);
+
+impl JobDirectory {
+    /// The directory at this path.
+    pub fn new(path: PathBuf) -> Self {
+        JobDirectory(path)
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The lock of the conductor.
+    pub fn conductor_lock(&self) -> PathBuf {
+        self.0.join("conductor.lock")
+    }
+
+    /// What the conductor says.
+    pub fn conductor_log(&self) -> PathBuf {
+        self.0.join("conductor.log")
+    }
+
+    /// The files of a package that is dispatched.
+    pub fn package(&self) -> PathBuf {
+        self.0.join("package")
+    }
+
+    /// The place of a supervisor on this machine, and of the master.
+    pub fn machine(&self) -> PathBuf {
+        self.0.join("machine")
+    }
+
+    /// What a replica has printed.
+    pub fn log(&self, replica: ReplicaId) -> PathBuf {
+        self.0.join("logs").join(replica.to_string())
+    }
+
+    /// The figures of all replicas.
+    pub fn metrics(&self) -> PathBuf {
+        self.0.join("metrics")
+    }
+
+    /// Whether a conductor is at work.
+    pub fn is_conducted(&self) -> Result<bool> {
+        lock::is_held(&self.conductor_lock())
+    }
+
+    /// Whether the job ends with its submitter.
+    pub fn is_leashed(&self) -> bool {
+        self.0.join(LEASH).exists()
+    }
+
+    /// Writes the submission, which holds secrets. That of a job that ends with its submitter need
+    /// not survive a power failure, and waits for no disk.
+    pub fn write_submission(&self, submission: &Submission, is_leashed: bool) -> Result<()> {
+        let path = self.0.join(SUBMISSION);
+        if !is_leashed {
+            return write_json(&path, submission);
+        }
+        let refused =
+            |source| Error::io("cannot write a file", source).with("file", path.display());
+        let mut options = fs::OpenOptions::new();
+        let file = options.create_new(true).write(true).mode(0o600).open(&path).map_err(refused)?;
+        serde_json::to_writer(BufWriter::new(file), submission)
+            .map_err(|source| refused(source.into()))?;
+        fs::write(self.0.join(LEASH), "").map_err(refused)
+    }
+
+    /// Reads the submission.
+    pub fn submission(&self) -> Result<Submission> {
+        read_json(&self.0.join(SUBMISSION), "submission")
+    }
+
+    /// The file of the record.
+    pub fn state(&self) -> PathBuf {
+        self.0.join(STATE)
+    }
+
+    /// Reads the record.
+    pub fn record(&self) -> Result<JobRecord> {
+        JobRecord::read(&self.state())
+    }
+
+    /// Asks to end the job. A request stays until the job has ended; one that kills replaces one
+    /// that asks.
+    pub fn request_stop(&self, request: &Stop) -> Result<()> {
+        let known = self.stop_request()?;
+        if known.is_some_and(|known| known.is_forced || !request.is_forced) {
+            return Ok(());
+        }
+        write_json(&self.0.join(STOP), request)
+    }
+
+    /// The request to end the job, if there is one.
+    pub fn stop_request(&self) -> Result<Option<Stop>> {
+        match read_json(&self.0.join(STOP), "request to end the job") {
+            Ok(request) => Ok(Some(request)),
+            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+const SUBMISSION: &str = "submission.json";
+const STATE: &str = "state.json";
+const STOP: &str = "stop.json";
+const LEASH: &str = "leashed";
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let json = serde_json::to_vec_pretty(value)
+        .map_err(|source| Error::invalid("cannot render JSON").because(source))?;
+    disk::publish(path, Access::Private, &json)
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(source) if source.kind() == ErrorKind::NotFound => {
+            return Err(Error::new(Kind::NotFound, format!("there is no {what}"))
+                .with("file", path.display()));
+        }
+        Err(source) => {
+            return Err(Error::io("cannot read a file", source).with("file", path.display()));
+        }
+    };
+    serde_json::from_slice(&text).map_err(|source| {
+        // serde's own text may quote a secret.
+        Error::new(Kind::Damaged, format!("this is not a {what} of this release"))
+            .with("file", path.display())
+            .with("line", source.line())
+    })
+}

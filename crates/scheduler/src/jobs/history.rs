@@ -1,0 +1,114 @@
+//! Jobs as a list, their figures, and their removal.
+
+use super::Jobs;
+use super::directory::JobDirectory;
+use super::segments;
+use crate::backend::{Cursor, JobSummary, Metrics, MetricsLine};
+use crate::record::JobRecord;
+use contract::state::State;
+use contract::{Error, Kind, Result};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// The most bytes of figures that are looked at in one call.
+const METRICS_BYTES_MAX: usize = 1 << 20;
+
+/// All jobs of an origin, oldest first, and the directories of those that have lost their
+/// conductor.
+pub(super) fn list(
+    root: &Path,
+    origin: &str,
+    since_ms: Option<u64>,
+) -> Result<(Vec<JobSummary>, Vec<JobDirectory>)> {
+    let entries = match fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(source) if source.kind() == ErrorKind::NotFound => return Ok(Default::default()),
+        Err(source) => {
+            let error = Error::io("cannot read the directory of jobs", source);
+            return Err(error.with("directory", root.display()));
+        }
+    };
+    let (mut summaries, mut lost) = (Vec::new(), Vec::new());
+    for entry in entries.flatten() {
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        let directory = JobDirectory::new(entry.path());
+        let record = match Jobs::look(&directory) {
+            Ok(record) => record,
+            // Forgotten a moment ago.
+            Err(error) if error.kind() == Kind::NotFound => continue,
+            Err(error) => {
+                tracing::warn!(error = error.chain(), "a job is passed over");
+                continue;
+            }
+        };
+        if record.origin != origin || since_ms.is_some_and(|since| record.changed_ms < since) {
+            continue;
+        }
+        if !record.state.is_final() && !directory.is_conducted()? {
+            lost.push(directory);
+        }
+        summaries.push(summary(record));
+    }
+    summaries.sort_by(|a, b| (a.began_ms, &a.id).cmp(&(b.began_ms, &b.id)));
+    Ok((summaries, lost))
+}
+
+fn summary(record: JobRecord) -> JobSummary {
+    let JobRecord {
+        id,
+        job,
+        place,
+        revision,
+        state,
+        reason,
+        trainers,
+        pservers,
+        began_ms,
+        ended_ms,
+        ..
+    } = record;
+    JobSummary {
+        id,
+        name: job,
+        place,
+        revision,
+        state,
+        reason,
+        trainers,
+        pservers,
+        began_ms,
+        ended_ms,
+    }
+}
+
+/// Figures from a place on. Half a line, which is being written, is left for the next call.
+pub(super) fn metrics(directory: &JobDirectory, from: u64, lines_max: usize) -> Result<Metrics> {
+    let piece = segments::read(&directory.metrics(), from, METRICS_BYTES_MAX)?;
+    let mut next = from + piece.skipped_bytes;
+    let mut lines = Vec::new();
+    for line in piece.bytes.split_inclusive(|byte| *byte == b'\n').take(lines_max) {
+        if !line.ends_with(b"\n") {
+            break;
+        }
+        next += line.len() as u64;
+        lines.extend(serde_json::from_slice::<MetricsLine>(line).ok());
+    }
+    Ok(Metrics { lines, next: Cursor(next.to_string()) })
+}
+
+/// Removes a job's directory, which disappears at once.
+pub(super) fn remove(directory: &JobDirectory) -> Result<()> {
+    let path = directory.path();
+    let refused =
+        |source| Error::io("cannot remove the job", source).with("directory", path.display());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let hidden = path.with_file_name(format!(".old-{name}"));
+    match fs::rename(path, &hidden) {
+        Err(source) if source.kind() == ErrorKind::NotFound => return Ok(()),
+        renamed => renamed.map_err(refused)?,
+    }
+    fs::remove_dir_all(&hidden).map_err(refused)
+}

@@ -1,0 +1,414 @@
+//! The backend of every place that is made of processes: this machine, ssh hosts, MPI.
+//!
+//! A job is a directory below a root, named by its id, with everything that is known of it, and a
+//! process that runs it, the conductor ([`conduct`]). The directory appears complete, by a rename,
+//! so a job is either accepted or was never there. A lock that the kernel releases says whether the
+//! conductor lives. A detached job whose conductor has died gets another one: from its guard, which
+//! waits for nothing else, or, when that is gone too, from the next one who asks about the job.
+
+pub mod conduct;
+pub mod directory;
+pub mod guard;
+pub mod segments;
+
+mod check;
+mod history;
+mod site;
+
+pub use site::Paddle;
+
+use crate::backend::{
+    Accepted, Backend, Cursor, JobSummary, LOG_BYTES_MAX, LogPiece, METRICS_LINES_MAX, Metrics,
+};
+use crate::conductor::{Stop, now_ms};
+use crate::plan::{self, JobPlan};
+use crate::record::JobRecord;
+use crate::ssh::package::Manifest;
+use crate::ssh::transfer;
+use crate::submission::{Package, Submission, check_id};
+use crate::{ReplicaId, conductor};
+use contract::state::State;
+use contract::{Error, Kind, Result};
+use directory::JobDirectory;
+use futures_util::future::BoxFuture;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use tokio::process::ChildStdin;
+
+/// Jobs below one directory.
+#[derive(Debug, Clone)]
+pub struct Jobs {
+    /// The directory. It and what is in it can be read by its owner alone.
+    pub root: PathBuf,
+    /// The program that conducts them.
+    pub paddle: Paddle,
+}
+
+/// Keeps a job alive: when it is dropped, or this process dies, the job ends.
+#[derive(Debug)]
+pub struct Leash(#[expect(dead_code, reason = "the open pipe is the leash")] ChildStdin);
+
+/// How long a conductor may take until it is at work.
+const START: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(5);
+/// Below the root: directories of jobs that were not accepted yet.
+const PENDING_PREFIX: &str = ".new-";
+
+impl Jobs {
+    /// As [`Backend::submit`], for a job that ends with its submitter.
+    pub async fn submit_leashed(
+        &self,
+        submission: &Submission,
+        package: Option<&Path>,
+    ) -> Result<Leash> {
+        check::check(submission)?;
+        let directory = self.clone().accept(submission.clone(), package.map(Path::to_owned), true);
+        let (directory, accepted) = directory.await?;
+        if accepted == Accepted::Known {
+            return Err(conflict(&submission.id));
+        }
+        let mut child = self.start_conductor(&directory, true)?;
+        let Some(leash) = child.stdin.take() else {
+            return Err(Error::new(Kind::Io, "the conductor has no pipe"));
+        };
+        self.await_conductor(&directory, child).await?;
+        Ok(Leash(leash))
+    }
+
+    fn directory(&self, id: &str) -> Result<JobDirectory> {
+        check_id(id)?;
+        let path = self.root.join(id);
+        match path.is_dir() {
+            true => Ok(JobDirectory::new(path)),
+            false => Err(Error::new(Kind::NotFound, "there is no such job").with("id", id)),
+        }
+    }
+
+    /// Makes the job's directory, unless the same job is there already.
+    async fn accept(
+        self,
+        submission: Submission,
+        package: Option<PathBuf>,
+        is_leashed: bool,
+    ) -> Result<(JobDirectory, Accepted)> {
+        blocking(move || {
+            let directory = JobDirectory::new(self.root.join(&submission.id));
+            if directory.path().exists() {
+                return known(&directory, &submission);
+            }
+            let refused = |source| {
+                Error::io("cannot make the job's directory", source)
+                    .with("directory", directory.path().display())
+            };
+            let make = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+            make(&self.root).map_err(refused)?;
+            let pending = tempfile::Builder::new()
+                .prefix(PENDING_PREFIX)
+                .tempdir_in(&self.root)
+                .map_err(refused)?;
+            let draft = JobDirectory::new(pending.path().to_owned());
+            take_package(&submission, package.as_deref(), &draft)?;
+            draft.write_submission(&submission, is_leashed)?;
+            JobRecord::new(&submission, now_ms()).write(&draft.state())?;
+            match fs::rename(pending.path(), directory.path()) {
+                Ok(()) => {
+                    // It is the job's directory now, and not to be removed.
+                    let _ = pending.keep();
+                    if !is_leashed {
+                        disk::sync_folder(&self.root)?;
+                    }
+                    Ok((directory, Accepted::New))
+                }
+                // Somebody else was faster: a directory cannot be renamed to one with content.
+                Err(_) if directory.path().exists() => known(&directory, &submission),
+                Err(source) => Err(refused(source)),
+            }
+        })
+        .await
+    }
+
+    /// Starts the conductor of a job, which ends at once if there is one already.
+    fn start_conductor(
+        &self,
+        directory: &JobDirectory,
+        is_leashed: bool,
+    ) -> Result<tokio::process::Child> {
+        let refused = |source| {
+            Error::io("cannot start the job's conductor", source)
+                .with("directory", directory.path().display())
+        };
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(directory.conductor_log())
+            .map_err(refused)?;
+        let mut command = tokio::process::Command::new(&self.paddle.program);
+        command.arg("conduct").arg("--directory").arg(directory.path());
+        match is_leashed {
+            true => command.arg("--leash").stdin(Stdio::piped()),
+            false => command.stdin(Stdio::null()),
+        };
+        command.stdout(log.try_clone().map_err(refused)?).stderr(log);
+        command.spawn().map_err(refused)
+    }
+
+    async fn await_conductor(
+        &self,
+        directory: &JobDirectory,
+        mut child: tokio::process::Child,
+    ) -> Result<()> {
+        let deadline = Instant::now() + START;
+        loop {
+            let record = directory.record()?;
+            if record.conductors > 0 || record.state.is_final() {
+                break;
+            }
+            let status = child.try_wait().map_err(|source| Error::io("cannot wait", source))?;
+            if let Some(status) = status.filter(|status| !status.success()) {
+                let log = fs::read_to_string(directory.conductor_log()).unwrap_or_default();
+                let words = log.lines().next_back().unwrap_or_default().to_owned();
+                return Err(Error::new(Kind::Unavailable, "the job's conductor ended at once")
+                    .with("status", status)
+                    .with("said", words));
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::new(Kind::Timeout, "the job's conductor does not begin")
+                    .with("seconds", START.as_secs())
+                    .with("log", directory.conductor_log().display()));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        // Taken note of when it ends, so that none is left as a zombie.
+        tokio::spawn(async move { child.wait().await });
+        Ok(())
+    }
+
+    /// Gives a detached job that has lost its conductor another one.
+    async fn revive(&self, directory: &JobDirectory) -> Result<()> {
+        let record = directory.record()?;
+        if record.state.is_final() || directory.is_leashed() || directory.is_conducted()? {
+            return Ok(());
+        }
+        let child = self.start_conductor(directory, false)?;
+        tokio::spawn(async move { child.wait_with_output().await });
+        Ok(())
+    }
+
+    /// The record, seen from outside: a job on a leash whose conductor is gone has ended.
+    fn look(directory: &JobDirectory) -> Result<JobRecord> {
+        // In this order: a conductor that ends in between has written its last state before.
+        let is_conducted = directory.is_conducted()?;
+        let mut record = directory.record()?;
+        let is_young = now_ms().saturating_sub(record.began_ms) < START.as_millis() as u64;
+        let may_begin = record.conductors == 0 && is_young;
+        if !record.state.is_final() && directory.is_leashed() && !is_conducted && !may_begin {
+            let reason = "gone: the process that ran the job died, and all replicas with it";
+            let verdict = crate::record::Verdict::failed(reason.to_owned());
+            let ended_ms = record.changed_ms;
+            record.finish(verdict, ended_ms);
+        }
+        Ok(record)
+    }
+}
+
+impl Backend for Jobs {
+    fn check(&self, submission: &Submission) -> Result<()> {
+        check::check(submission)
+    }
+
+    fn plan(&self, submission: &Submission) -> Result<JobPlan> {
+        check::check(submission)?;
+        plan::plan(submission, site::imagine(submission, &self.paddle)?)
+    }
+
+    fn submit<'a>(
+        &'a self,
+        submission: &'a Submission,
+        package: Option<&'a Path>,
+    ) -> BoxFuture<'a, Result<Accepted>> {
+        Box::pin(async move {
+            check::check(submission)?;
+            let package = package.map(Path::to_owned);
+            let (directory, accepted) =
+                self.clone().accept(submission.clone(), package, false).await?;
+            if directory.is_leashed() {
+                return Err(conflict(&submission.id));
+            }
+            let record = directory.record()?;
+            if !record.state.is_final() && !directory.is_conducted()? {
+                let child = self.start_conductor(&directory, false)?;
+                self.await_conductor(&directory, child).await?;
+            }
+            Ok(accepted)
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        origin: &'a str,
+        since_ms: Option<u64>,
+    ) -> BoxFuture<'a, Result<Vec<JobSummary>>> {
+        Box::pin(async move {
+            let (jobs, origin) = (self.clone(), origin.to_owned());
+            let (list, lost) =
+                blocking(move || history::list(&jobs.root, &origin, since_ms)).await?;
+            for directory in lost {
+                self.revive(&directory).await?;
+            }
+            Ok(list)
+        })
+    }
+
+    fn observe<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<JobRecord>> {
+        Box::pin(async move {
+            let directory = self.directory(id)?;
+            let own = directory.clone();
+            let record = blocking(move || Jobs::look(&own)).await?;
+            if !record.state.is_final() {
+                self.revive(&directory).await?;
+            }
+            Ok(record)
+        })
+    }
+
+    fn logs<'a>(
+        &'a self,
+        id: &'a str,
+        replica: ReplicaId,
+        cursor: &'a Cursor,
+    ) -> BoxFuture<'a, Result<LogPiece>> {
+        Box::pin(async move {
+            let directory = self.directory(id)?;
+            let from = segments::parse_cursor(&cursor.0)?;
+            blocking(move || {
+                // Before the log is read: what is printed after this look is for the next call.
+                let record = Jobs::look(&directory)?;
+                let is_known = record.replicas.is_empty() || record.replica(replica).is_some();
+                if !is_known {
+                    let message = "the job has no such replica";
+                    return Err(Error::new(Kind::NotFound, message).with("replica", replica));
+                }
+                let piece = segments::read(&directory.log(replica), from, LOG_BYTES_MAX)?;
+                Ok(LogPiece {
+                    is_last: record.state.is_final() && piece.bytes.is_empty(),
+                    next: Cursor(piece.next.to_string()),
+                    skipped_bytes: piece.skipped_bytes,
+                    bytes: piece.bytes,
+                })
+            })
+            .await
+        })
+    }
+
+    fn metrics<'a>(&'a self, id: &'a str, cursor: &'a Cursor) -> BoxFuture<'a, Result<Metrics>> {
+        Box::pin(async move {
+            let directory = self.directory(id)?;
+            let from = segments::parse_cursor(&cursor.0)?;
+            blocking(move || history::metrics(&directory, from, METRICS_LINES_MAX)).await
+        })
+    }
+
+    fn scale<'a>(&'a self, id: &'a str, trainers: u32) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let record = Jobs::look(&self.directory(id)?)?;
+            let message = "the number of trainers of a running job cannot be changed here";
+            Err(Error::new(Kind::Unsupported, message)
+                .with("id", id)
+                .with("trainers", record.trainers)
+                .with("wanted", trainers))
+        })
+    }
+
+    fn kill<'a>(&'a self, id: &'a str, is_forced: bool) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let directory = self.directory(id)?;
+            let exit_code = contract::exit::from_signal(TERMINATE);
+            let stop = Stop { exit_code, reason: Some("killed on request".to_owned()), is_forced };
+            self.stop_with(&directory, stop).await
+        })
+    }
+
+    fn forget<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let directory = self.directory(id)?;
+            blocking(move || {
+                let record = Jobs::look(&directory)?;
+                if !record.state.is_final() {
+                    let message = "the job has not ended: kill it first";
+                    return Err(Error::new(Kind::Conflict, message).with("state", record.state));
+                }
+                history::remove(&directory)
+            })
+            .await
+        })
+    }
+}
+
+/// SIGTERM.
+const TERMINATE: i32 = 15;
+
+impl Jobs {
+    /// Asks to end a job with an exit code of the caller's, such as that of the signal it got.
+    pub async fn stop(&self, id: &str, stop: conductor::Stop) -> Result<()> {
+        let directory = self.directory(id)?;
+        self.stop_with(&directory, stop).await
+    }
+
+    async fn stop_with(&self, directory: &JobDirectory, stop: Stop) -> Result<()> {
+        let own = directory.clone();
+        blocking(move || match own.record()?.state.is_final() {
+            true => Ok(()),
+            false => own.request_stop(&stop),
+        })
+        .await?;
+        // A job that nobody conducts needs somebody to write down its end.
+        self.revive(directory).await
+    }
+}
+
+/// The same job again, or another one under its id.
+fn known(directory: &JobDirectory, submission: &Submission) -> Result<(JobDirectory, Accepted)> {
+    match directory.submission()?.digest()? == submission.digest()? {
+        true => Ok((directory.clone(), Accepted::Known)),
+        false => Err(conflict(&submission.id)),
+    }
+}
+
+fn conflict(id: &str) -> Error {
+    Error::new(Kind::Conflict, "another job has this id: choose another").with("id", id)
+}
+
+/// Copies the files of a dispatched package into the job's directory, and checks them.
+fn take_package(
+    submission: &Submission,
+    package: Option<&Path>,
+    draft: &JobDirectory,
+) -> Result<()> {
+    let (manifest, source) = match (&submission.package, package) {
+        (Package::Present(_), _) => return Ok(()),
+        (Package::Dispatch(manifest), Some(source)) => (manifest, source),
+        (Package::Dispatch(_), None) => {
+            return Err(Error::invalid("a package that is dispatched must come with its files"));
+        }
+    };
+    manifest.check()?;
+    transfer::copy(source, &draft.package(), manifest)?;
+    if Manifest::scan(&draft.package(), &[])? == *manifest {
+        return Ok(());
+    }
+    Err(Error::new(Kind::Conflict, "the package changed while it was submitted: try again")
+        .with("package", source.display()))
+}
+
+/// Runs what waits for a disk where it keeps nobody else waiting.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Error::new(Kind::Io, "a task was lost").because(error)),
+    }
+}

@@ -1,0 +1,214 @@
+//! `mpirun` as a process of the conductor: its command line, and its life under a supervisor, which
+//! ends it when the conductor is gone.
+
+use super::Meeting;
+use crate::jobs::Paddle;
+use crate::local;
+use crate::replica::ReplicaId;
+use crate::submission::{MpiPlace, Submission};
+use crate::supervisor::host::{Host, Hosts, Report};
+use crate::supervisor::message::{Command, Event, Start};
+use contract::role::Role;
+use contract::secret::Secret;
+use contract::{Error, Kind, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Where ranks find the conductor: `host:port` entries with commas between.
+pub const CONDUCTOR: &str = "PADDLE_CONDUCTOR";
+/// What proves to the conductor that a process is one of its ranks.
+pub const KEY: &str = "PADDLE_CONDUCTOR_KEY";
+/// How long a supervisor on this machine may take to answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long `mpirun` may take to notice that its ranks have ended, before it is killed.
+const END: Duration = Duration::from_secs(10);
+/// How much of what it prints is kept for an error.
+const WORDS_BYTES_MAX: usize = 4096;
+
+/// A running `mpirun`.
+pub(super) struct Mpirun {
+    hosts: Hosts,
+    /// The end of what it printed.
+    words: Vec<u8>,
+    code: Option<i32>,
+}
+
+/// 256 random bits.
+pub(super) fn fresh_key() -> Result<Secret> {
+    let mut bytes = [0_u8; 32];
+    let random = ring::rand::SystemRandom::new();
+    ring::rand::SecureRandom::fill(&random, &mut bytes)
+        .map_err(|_| Error::new(Kind::Io, "no random numbers"))?;
+    Ok(Secret::new(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
+}
+
+impl Mpirun {
+    /// Starts it.
+    pub(super) async fn start(
+        place: &MpiPlace,
+        submission: &Submission,
+        directory: &Path,
+        paddle: &Paddle,
+        meeting: &Meeting,
+    ) -> Result<Mpirun> {
+        let folder = directory.join("mpirun");
+        std::fs::create_dir_all(&folder).map_err(|source| {
+            Error::io("cannot make a directory for mpirun", source).with("path", folder.display())
+        })?;
+        let hostfile = hostfile(place, &folder)?;
+        let is_told = place.environment.contains_key("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM");
+        let is_root = rustix::process::getuid().is_root() && !is_told;
+        let rank = rank_command(submission, directory, paddle);
+        let argv = argv(place, hostfile.as_deref(), is_root, &rank);
+        let command = local::supervise(paddle, &folder, false, &place.environment);
+        let mut hosts = Hosts::new(vec![Host::open("mpirun", command, PATIENCE).await?]);
+        let env = [
+            (KEY.to_owned(), meeting.key.expose().to_owned()),
+            (CONDUCTOR.to_owned(), meeting.conductors.join(",")),
+        ];
+        let start = Start {
+            replica: ReplicaId::new(Role::Trainer, 0),
+            attempt: 0,
+            argv,
+            env: BTreeMap::from(env),
+            directory: folder.clone(),
+            log: folder.join("mpirun.log"),
+            is_server: false,
+            metrics: None,
+            memory_bytes_max: None,
+            cpu_milli_max: None,
+        };
+        hosts.send(0, &Command::Start(start)).await?;
+        Ok(Mpirun { hosts, words: Vec::new(), code: None })
+    }
+
+    /// Runs until it ends, and says why that is a failure.
+    async fn ended(&mut self) -> Error {
+        loop {
+            match self.hosts.next().await {
+                Report::Event(Event::Log { output, .. }) => {
+                    self.words.extend(output.decode());
+                    let surplus = self.words.len().saturating_sub(WORDS_BYTES_MAX);
+                    self.words.drain(..surplus);
+                }
+                Report::Event(Event::Exited { code, message, .. }) => {
+                    self.code = Some(code);
+                    let (kind, what) = match code {
+                        127 => {
+                            (Kind::NotFound, "mpirun is not in PATH: install Open MPI".to_owned())
+                        }
+                        _ => {
+                            let what = message.unwrap_or_else(|| "mpirun ended".to_owned());
+                            (Kind::Unavailable, what)
+                        }
+                    };
+                    return Error::new(kind, what).with("exit_code", code);
+                }
+                Report::Event(_) => {}
+                Report::Lost { why, .. } => return Error::new(Kind::Unavailable, why),
+            }
+        }
+    }
+
+    /// What it printed last.
+    pub(super) async fn last_words(&mut self) -> String {
+        // What it says about ranks that fail comes a moment later.
+        let _ = timeout(Duration::from_secs(1), self.ended()).await;
+        String::from_utf8_lossy(&self.words).trim().to_owned()
+    }
+
+    /// Its ranks have been told to end: waits for it, and kills it if it does not.
+    pub(super) async fn close(mut self) {
+        if self.code.is_none() {
+            let _ = timeout(END, self.ended()).await;
+        }
+        self.hosts.close().await;
+    }
+}
+
+/// The end of an `mpirun`, if there is one; for ever without.
+pub(super) async fn ended(mpirun: &mut Option<Mpirun>) -> Error {
+    match mpirun {
+        Some(mpirun) => mpirun.ended().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn hostfile(place: &MpiPlace, folder: &Path) -> Result<Option<PathBuf>> {
+    if place.hostfile.is_empty() {
+        return Ok(None);
+    }
+    let path = folder.join("machines");
+    std::fs::write(&path, &place.hostfile).map_err(|source| {
+        Error::io("cannot write the hostfile", source).with("path", path.display())
+    })?;
+    Ok(Some(path))
+}
+
+/// What each rank runs. Its directory is the same when `mpirun` runs again, and no other job's.
+fn rank_command(submission: &Submission, directory: &Path, paddle: &Paddle) -> Vec<String> {
+    let mut command = vec![paddle.program.to_string_lossy().into_owned(), "rank".to_owned()];
+    let ranks = directory.with_file_name(".ranks").join(&submission.id);
+    command.push(format!("--directory={}", ranks.display()));
+    command.push(format!("--patience={}", submission.spec.ready_seconds));
+    if let crate::submission::Place::Mpi(place) = &submission.place
+        && !place.nic.is_empty()
+    {
+        command.push(format!("--nics={}", place.nic));
+    }
+    command
+}
+
+/// The command line. Secrets are exported by name: their values are in the environment alone.
+fn argv(place: &MpiPlace, hostfile: Option<&Path>, is_root: bool, rank: &[String]) -> Vec<String> {
+    let mut argv = vec!["mpirun".to_owned()];
+    if let Some(hostfile) = hostfile {
+        argv.extend(["-hostfile".to_owned(), hostfile.to_string_lossy().into_owned()]);
+    }
+    argv.extend(["-n".to_owned(), place.ranks.to_string()]);
+    if is_root {
+        argv.push("--allow-run-as-root".to_owned());
+    }
+    for name in [CONDUCTOR, KEY] {
+        argv.extend(["-x".to_owned(), name.to_owned()]);
+    }
+    argv.extend_from_slice(&place.mpirun_arguments);
+    argv.extend_from_slice(rank);
+    argv
+}
+
+/// Every address of this machine, with a port of it.
+pub(super) fn addresses(port: u16) -> Result<Vec<String>> {
+    let interfaces = if_addrs::get_if_addrs()
+        .map_err(|source| Error::io("cannot list network interfaces", source))?;
+    let mut addresses: Vec<_> = interfaces.iter().map(if_addrs::Interface::ip).collect();
+    addresses.retain(std::net::IpAddr::is_ipv4);
+    // On machines of their own, ranks need the others; on this one, any will do.
+    addresses.sort_by_key(std::net::IpAddr::is_loopback);
+    addresses.dedup();
+    Ok(addresses.iter().map(|address| format!("{address}:{port}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::submission::MpiStart;
+
+    #[test]
+    fn mpirun_is_told_names_of_variables_only() {
+        let place = MpiPlace {
+            ranks: 3,
+            hostfile: "node-1\n".into(),
+            mpirun_arguments: vec!["--map-by".into(), "node".into()],
+            nic: String::new(),
+            port: 0,
+            start: MpiStart::Mpirun,
+            environment: BTreeMap::new(),
+        };
+        let rank = ["paddle".to_owned(), "rank".to_owned()];
+        let line = argv(&place, Some(Path::new("machines")), true, &rank).join(" ");
+        insta::assert_snapshot!(line, @"mpirun -hostfile machines -n 3 --allow-run-as-root -x PADDLE_CONDUCTOR -x PADDLE_CONDUCTOR_KEY --map-by node paddle rank");
+    }
+}

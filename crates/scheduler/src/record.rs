@@ -1,0 +1,357 @@
+//! What is known of a job: its own state and that of every replica. Written to `state.json` in the
+//! job's directory, so that anybody can look, also after the end.
+//!
+//! Events change it through [`JobRecord::apply`] alone; what to do next is decided elsewhere.
+
+use crate::conductor::Stop;
+use crate::plan::JobPlan;
+use crate::replica::ReplicaId;
+use crate::submission::Submission;
+use crate::supervisor::message::Event;
+use contract::ready::Ready;
+use contract::state::{JobState, ReplicaState, State};
+use contract::{Error, Result, exit};
+use disk::Access;
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// A job and its replicas.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobRecord {
+    /// The version of this description, 2.
+    pub version: u32,
+    /// The id that the submitter chose.
+    pub id: String,
+    /// Whose job it is.
+    pub origin: String,
+    /// The job's name.
+    pub job: String,
+    /// Where it runs: `local`, `ssh`, `mpi`.
+    pub place: String,
+    /// Counts the changes of this record.
+    pub revision: u64,
+    /// When it changed last, in milliseconds since 1970.
+    pub changed_ms: u64,
+    /// Its state.
+    pub state: JobState,
+    /// Why it is in that state; empty where the state says it all.
+    pub reason: String,
+    /// What people should know besides: limits that cannot be enforced here, results that could
+    /// not be brought.
+    pub notes: Vec<String>,
+    /// The replica whose failure ended it.
+    pub culprit: Option<ReplicaId>,
+    /// How it ended: the exit code of the program, 128 + signal.
+    pub exit_code: Option<i32>,
+    /// When it was submitted, in milliseconds since 1970.
+    pub began_ms: u64,
+    /// When everything had ended.
+    pub ended_ms: Option<u64>,
+    /// How many conductors it has had; more than one if one of them died.
+    pub conductors: u32,
+    /// How often the whole job was started again.
+    pub rounds: u32,
+    /// When its end was decided, and how; its replicas may need a while.
+    pub ending: Option<Ending>,
+    /// The numbers of trainers and parameter servers that were asked for.
+    pub trainers: u32,
+    /// The number of parameter servers.
+    pub pservers: u32,
+    /// Its replicas, servers first; none before its machines are reached.
+    pub replicas: Vec<ReplicaRecord>,
+}
+
+/// The most notes that are kept.
+const NOTES_MAX: usize = 50;
+
+/// A decided end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// What the job will be.
+    pub verdict: Verdict,
+    /// Since when its replicas know.
+    pub since_ms: u64,
+    /// Whether they were killed, after they had been asked.
+    pub is_forced: bool,
+}
+
+/// How a job ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Succeeded, failed or killed.
+    pub state: JobState,
+    /// The exit code of the whole.
+    pub exit_code: i32,
+    /// Why, in words.
+    pub reason: String,
+    /// Whose failure it was.
+    pub culprit: Option<ReplicaId>,
+}
+
+impl Verdict {
+    /// A job that fails for this reason.
+    pub fn failed(reason: String) -> Self {
+        Verdict { state: JobState::Failed, exit_code: 1, reason, culprit: None }
+    }
+
+    /// A job that somebody ended.
+    pub fn killed(stop: Stop) -> Self {
+        let Stop { exit_code, reason, .. } = stop;
+        let reason = reason.unwrap_or_else(|| exit::reason(exit_code));
+        Verdict { state: JobState::Killed, exit_code, reason, culprit: None }
+    }
+}
+
+/// One rank, in its newest incarnation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReplicaRecord {
+    /// Its name.
+    pub replica: ReplicaId,
+    /// The machine it is on.
+    pub host: String,
+    /// Its state.
+    pub state: ReplicaState,
+    /// How often it was started before: `PADDLE_ATTEMPT`.
+    pub attempt: u32,
+    /// How often it failed and was started again for that.
+    pub failures: u32,
+    /// Its process, where it is known.
+    pub pid: Option<u32>,
+    /// Where it serves, if it does.
+    pub ready: Option<Ready>,
+    /// How it ended.
+    pub exit_code: Option<i32>,
+    /// More than the exit code tells.
+    pub message: Option<String>,
+    /// When it was started.
+    pub started_ms: Option<u64>,
+    /// When it ended.
+    pub ended_ms: Option<u64>,
+    /// Its log, on its host.
+    pub log: PathBuf,
+    /// Its newest figures, whatever they are.
+    pub metrics: Option<serde_json::Value>,
+    /// How many trainers a server has served, as it said when it ended.
+    pub trainers_joined: Option<u32>,
+}
+
+impl JobRecord {
+    /// A job that was accepted and of which nothing runs yet.
+    pub fn new(submission: &Submission, now_ms: u64) -> Self {
+        JobRecord {
+            version: 2,
+            id: submission.id.clone(),
+            origin: submission.origin.clone(),
+            job: submission.spec.name.clone(),
+            place: submission.place.name().to_owned(),
+            revision: 0,
+            changed_ms: now_ms,
+            state: JobState::Pending,
+            reason: String::new(),
+            notes: Vec::new(),
+            culprit: None,
+            exit_code: None,
+            began_ms: now_ms,
+            ended_ms: None,
+            conductors: 0,
+            rounds: 0,
+            ending: None,
+            trainers: submission.spec.trainers,
+            pservers: submission.spec.pservers,
+            replicas: Vec::new(),
+        }
+    }
+
+    /// Makes room for the replicas of a plan. Those that are known keep their number of attempts:
+    /// whatever they were doing ended with the machines they were on.
+    pub fn take_plan(&mut self, plan: &JobPlan) {
+        let known = std::mem::take(&mut self.replicas);
+        let attempt = |id: ReplicaId| {
+            let old = known.iter().find(|record| record.replica == id);
+            old.map_or((0, 0), |old| match old.state {
+                ReplicaState::Pending => (old.attempt, old.failures),
+                _ => (old.attempt + 1, old.failures),
+            })
+        };
+        self.replicas = plan
+            .replicas
+            .iter()
+            .map(|replica| {
+                let (attempt, failures) = attempt(replica.id);
+                ReplicaRecord {
+                    replica: replica.id,
+                    host: plan.nodes[replica.node].name.clone(),
+                    state: ReplicaState::Pending,
+                    attempt,
+                    failures,
+                    pid: None,
+                    ready: None,
+                    exit_code: None,
+                    message: None,
+                    started_ms: None,
+                    ended_ms: None,
+                    log: replica.log.clone(),
+                    metrics: None,
+                    trainers_joined: None,
+                }
+            })
+            .collect();
+    }
+
+    /// The record of one replica.
+    pub fn replica(&self, id: ReplicaId) -> Option<&ReplicaRecord> {
+        self.replicas.iter().find(|record| record.replica == id)
+    }
+
+    fn replica_mut(&mut self, id: ReplicaId) -> Option<&mut ReplicaRecord> {
+        self.replicas.iter_mut().find(|record| record.replica == id)
+    }
+
+    /// Takes in what a supervisor says. Whether anything changed that is worth writing down.
+    pub fn apply(&mut self, event: &Event, now_ms: u64) -> bool {
+        let is_ending = self.ending.is_some();
+        match event {
+            Event::Opened { .. } | Event::Log { .. } => return false,
+            Event::Note { text } => {
+                if self.notes.contains(text) || self.notes.len() >= NOTES_MAX {
+                    return false;
+                }
+                self.notes.push(text.clone());
+            }
+            Event::Started { replica, pid } => {
+                let Some(record) = self.replica_mut(*replica) else { return false };
+                record.pid = *pid;
+                if !replica.is_server() {
+                    record.advance(ReplicaState::Running);
+                }
+            }
+            Event::Ready { replica, ready } => {
+                let Some(record) = self.replica_mut(*replica) else { return false };
+                record.ready = Some(ready.clone());
+                record.advance(ReplicaState::Running);
+            }
+            Event::Metrics { replica, lines } => {
+                let Some(record) = self.replica_mut(*replica) else { return false };
+                record.metrics = lines.last().cloned().or_else(|| record.metrics.take());
+            }
+            Event::Farewell { replica, farewell } => {
+                let Some(record) = self.replica_mut(*replica) else { return false };
+                record.trainers_joined = Some(farewell.trainers_joined);
+            }
+            Event::Exited { replica, code, message } => {
+                let Some(record) = self.replica_mut(*replica) else { return false };
+                record.exit(*code, message.clone(), is_ending);
+                record.ended_ms = Some(now_ms);
+            }
+        }
+        true
+    }
+
+    /// A new incarnation of a replica begins.
+    pub fn begin(&mut self, id: ReplicaId, now_ms: u64) -> u32 {
+        let Some(record) = self.replica_mut(id) else { return 0 };
+        if record.state != ReplicaState::Pending {
+            record.attempt += 1;
+            record.failures += 1;
+        }
+        record.state = ReplicaState::Starting;
+        record.started_ms = Some(now_ms);
+        record.ready = None;
+        (record.pid, record.exit_code, record.message, record.ended_ms) = (None, None, None, None);
+        record.attempt
+    }
+
+    /// A replica failed in a way that takes the whole round with it.
+    pub fn count_failure(&mut self, id: ReplicaId) {
+        if let Some(record) = self.replica_mut(id) {
+            record.failures += 1;
+        }
+    }
+
+    /// A machine has gone, and all its replicas with it as far as anybody can tell.
+    pub fn lose_host(&mut self, host: &str, why: &str, now_ms: u64) {
+        for record in self.replicas.iter_mut().filter(|record| record.host == host) {
+            if !record.state.is_final() {
+                record.state = ReplicaState::Lost;
+                record.message = Some(why.to_owned());
+                record.ended_ms = Some(now_ms);
+            }
+        }
+    }
+
+    /// The job is over.
+    pub fn finish(&mut self, verdict: Verdict, now_ms: u64) {
+        let Verdict { state, exit_code, reason, culprit } = verdict;
+        (self.state, self.reason, self.culprit) = (state, reason, culprit);
+        (self.exit_code, self.ended_ms, self.ending) = (Some(exit_code), Some(now_ms), None);
+        for replica in self.replicas.iter_mut().filter(|replica| !replica.state.is_final()) {
+            replica.state = ReplicaState::Killed;
+        }
+    }
+
+    /// Writes it to a file that is always complete. The end is also on disk when this returns;
+    /// what comes before it is written too often for that, and would be wrong after a power failure
+    /// in any case.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let refused =
+            |source| Error::io("cannot write the job's state", source).with("file", path.display());
+        let json = serde_json::to_vec_pretty(self)
+            .map_err(|source| Error::invalid("cannot render the job's state").because(source))?;
+        if self.state.is_final() {
+            return disk::publish(path, Access::Private, &json);
+        }
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(refused)?;
+        file.write_all(&json).map_err(refused)?;
+        file.persist(path).map_err(|error| refused(error.error))?;
+        Ok(())
+    }
+
+    /// Reads what [`JobRecord::write`] wrote.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|source| {
+            Error::io("cannot read the job's state", source).with("file", path.display())
+        })?;
+        serde_json::from_str(&text).map_err(|source| {
+            Error::new(contract::Kind::Damaged, "this is not the state of a job")
+                .with("file", path.display())
+                .because(source)
+        })
+    }
+}
+
+impl ReplicaRecord {
+    /// A supervisor may report late; what cannot follow is passed over.
+    fn advance(&mut self, next: ReplicaState) {
+        if self.state.can_become(next) {
+            self.state = next;
+        }
+    }
+
+    fn exit(&mut self, code: i32, message: Option<String>, is_ending: bool) {
+        self.exit_code = Some(code);
+        self.message = message;
+        let is_early = self.replica.is_server() && self.state == ReplicaState::Starting;
+        let next = match code {
+            0 if is_early && !is_ending => {
+                self.message = Some("it ended before it was ready".to_owned());
+                ReplicaState::Failed
+            }
+            0 => ReplicaState::Succeeded,
+            // Any exit code after a request to end counts as killed.
+            _ if is_ending => ReplicaState::Killed,
+            _ => ReplicaState::Failed,
+        };
+        self.advance(next);
+    }
+
+    /// Why it ended, in plain words.
+    pub fn reason(&self) -> String {
+        match (&self.message, self.exit_code) {
+            (Some(message), _) => message.clone(),
+            (None, Some(code)) => exit::reason(code),
+            (None, None) => String::new(),
+        }
+    }
+}

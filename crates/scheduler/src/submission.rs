@@ -1,0 +1,249 @@
+//! A job on its way to a place: what was asked for, under whose id, with which secrets, and where.
+//!
+//! A submission is plain data. It is written to disk before it is acknowledged, and everything that
+//! runs the job later is made from it alone, so it holds nothing that only the submitter's process
+//! knows.
+
+use crate::ssh::host::Host;
+use crate::ssh::package::Manifest;
+use contract::job::JobSpec;
+use contract::secret::Secret;
+use contract::{Error, Kind, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A job to run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Submission {
+    /// The caller's name for it. Submitting the same job again under the same id starts nothing
+    /// new; another job under a known id is a conflict.
+    pub id: String,
+    /// Whose job it is: [`crate::Backend::list`] shows the jobs of one origin, so that two services
+    /// can share a cluster.
+    pub origin: String,
+    /// What was asked for.
+    pub spec: JobSpec,
+    /// The secret by which the replicas know each other.
+    #[serde(with = "secret")]
+    pub token: Secret,
+    /// Credentials by name, such as those of an image registry.
+    #[serde(with = "secrets", default)]
+    pub secrets: BTreeMap<String, Secret>,
+    /// The user and group that replicas run as; `None` for those of the submitter.
+    #[serde(default)]
+    pub run_as: Option<RunAs>,
+    /// Directories that replicas see at other paths.
+    #[serde(default)]
+    pub mounts: Vec<Mount>,
+    /// Where it runs.
+    pub place: Place,
+    /// Where its program comes from.
+    pub package: Package,
+}
+
+/// The user and group of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunAs {
+    /// The user's id.
+    pub uid: u32,
+    /// The group's id.
+    pub gid: u32,
+}
+
+/// A directory that replicas see at another path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mount {
+    /// Where it is.
+    pub source: PathBuf,
+    /// Where replicas see it.
+    pub target: PathBuf,
+    /// Whether they may not write to it.
+    pub is_read_only: bool,
+}
+
+/// Where the program of a job comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Package {
+    /// It is at this path wherever a replica runs. On ssh hosts `~/` is the home there.
+    Present(String),
+    /// It is copied to every machine. Its files come with the submission, and are kept by whoever
+    /// accepted it.
+    Dispatch(Manifest),
+}
+
+/// A kind of place that runs jobs as processes, with what has to be known to reach it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// The machine of the conductor.
+    Local(LocalPlace),
+    /// Machines that are reached by ssh.
+    Ssh(SshPlace),
+    /// Where `mpirun` puts its processes.
+    Mpi(MpiPlace),
+}
+
+/// The machine of the conductor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalPlace {
+    /// Whether replicas have a PID namespace where that is permitted.
+    pub isolates: bool,
+    /// The variables that programs inherit, such as `PATH`: those of whoever submitted the job, so
+    /// that it does not matter who starts its processes later.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// Machines that are reached by ssh.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SshPlace {
+    /// The machines. Replicas are dealt out to them in turn.
+    pub hosts: Vec<Host>,
+    /// Where job directories are made on each; `~/` is the home there.
+    pub root_dir: String,
+    /// The interface that servers listen on; empty for all.
+    pub nic: String,
+    /// `LD_LIBRARY_PATH` of every replica; empty to leave it alone.
+    pub ld_library_path: String,
+    /// The command `paddle` on the hosts: a name to be found there, or a path.
+    pub paddle: String,
+    /// The configuration of ssh on the conductor's machine, instead of the user's own.
+    pub ssh_config: Option<PathBuf>,
+    /// Whether each host keeps only its own part of `train.list`.
+    pub shard_train_list: bool,
+    /// Whether a person at the conductor's terminal can be asked for passwords.
+    pub may_ask: bool,
+    /// The directory, on the conductor's machine, to which the logs of all hosts and the output of
+    /// the first are brought.
+    pub results: PathBuf,
+}
+
+/// Where `mpirun` puts its processes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MpiPlace {
+    /// How many processes `mpirun` starts. Replicas are dealt out to them in turn.
+    pub ranks: u32,
+    /// The text of the list of machines; empty to leave it to `mpirun`.
+    pub hostfile: String,
+    /// More arguments for `mpirun`.
+    pub mpirun_arguments: Vec<String>,
+    /// The interface that servers listen on; empty for all.
+    pub nic: String,
+    /// The port on which the conductor waits for the ranks; 0 lets the system choose.
+    pub port: u16,
+    /// How the ranks come to be.
+    pub start: MpiStart,
+    /// The variables that `mpirun` and programs on this machine inherit.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// Who starts the ranks of an MPI job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MpiStart {
+    /// The conductor runs `mpirun`, and runs it again if it has to.
+    Mpirun,
+    /// Somebody else ran it; rank 0 submitted the job. The ranks prove to belong to it by a secret
+    /// that their launcher gave them.
+    Joined {
+        /// The secret.
+        #[serde(with = "secret")]
+        key: Secret,
+    },
+}
+
+/// The longest id of a job.
+pub const ID_BYTES_MAX: usize = 200;
+
+impl Submission {
+    /// What tells two jobs apart: everything but the secrets, which a submitter may draw anew.
+    pub fn digest(&self) -> Result<String> {
+        let mut bare = self.clone();
+        bare.token = Secret::new("");
+        bare.secrets.clear();
+        if let Place::Mpi(MpiPlace { start: MpiStart::Joined { key }, .. }) = &mut bare.place {
+            *key = Secret::new("");
+        }
+        let json = serde_json::to_vec(&bare)
+            .map_err(|source| Error::invalid("cannot write a submission").because(source))?;
+        let hash = Sha256::digest(&json);
+        Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+impl Place {
+    /// Its name, as `--backend` takes it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Place::Local(_) => "local",
+            Place::Ssh(_) => "ssh",
+            Place::Mpi(_) => "mpi",
+        }
+    }
+}
+
+/// Checks that an id can name a directory.
+///
+/// # Errors
+/// It is empty, too long, begins with a dot, or has other characters than letters, digits, `-`,
+/// `_` and `.`.
+pub fn check_id(id: &str) -> Result<()> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if !id.is_empty()
+        && id.len() <= ID_BYTES_MAX
+        && !id.starts_with('.')
+        && id.chars().all(is_plain)
+    {
+        return Ok(());
+    }
+    let message = "not the id of a job: use letters, digits, `-`, `_` and `.`, not a dot first";
+    Err(Error::new(Kind::Invalid, message).with("id", id.escape_debug()))
+}
+
+/// A secret has no serialization of its own, so that none is written by accident. A submission is
+/// written to one file, which only its owner can read.
+mod secret {
+    use contract::secret::Secret;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        secret: &Secret,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(secret.expose())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Secret, D::Error> {
+        String::deserialize(deserializer).map(Secret::new)
+    }
+}
+
+mod secrets {
+    use contract::secret::Secret;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::collections::BTreeMap;
+
+    pub(super) fn serialize<S: Serializer>(
+        secrets: &BTreeMap<String, Secret>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(secrets.iter().map(|(name, secret)| (name, secret.expose())))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<String, Secret>, D::Error> {
+        let texts = BTreeMap::<String, String>::deserialize(deserializer)?;
+        Ok(texts.into_iter().map(|(name, text)| (name, Secret::new(text))).collect())
+    }
+}

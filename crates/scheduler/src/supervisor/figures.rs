@@ -1,0 +1,80 @@
+//! The figures of a replica: a file of JSON lines that grows, read as far as it is complete.
+
+use super::files;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+/// A file of JSON lines that a program writes.
+pub(super) struct Figures {
+    path: PathBuf,
+    seen_bytes: u64,
+}
+
+/// The most that is read at once. A line longer than this is passed over.
+const PIECE_BYTES_MAX: u64 = 256 << 10;
+
+impl Figures {
+    /// All lines of the file, from its beginning.
+    pub(super) fn new(path: PathBuf) -> Self {
+        Figures { path, seen_bytes: 0 }
+    }
+
+    /// Only lines that are not there yet.
+    pub(super) fn from_now_on(path: PathBuf) -> Self {
+        let seen_bytes = path.symlink_metadata().map_or(0, |metadata| metadata.len());
+        Figures { path, seen_bytes }
+    }
+
+    /// The lines that were completed since the last call. What is not a JSON object is passed
+    /// over: the file is the program's.
+    pub(super) fn next(&mut self) -> Vec<serde_json::Value> {
+        let Some(piece) = self.read() else { return Vec::new() };
+        let Some(end) = piece.iter().rposition(|byte| *byte == b'\n') else {
+            if piece.len() as u64 == PIECE_BYTES_MAX {
+                self.seen_bytes += PIECE_BYTES_MAX;
+            }
+            return Vec::new();
+        };
+        self.seen_bytes += end as u64 + 1;
+        let lines = piece[..end].split(|byte| *byte == b'\n');
+        let objects = lines.filter_map(|line| serde_json::from_slice(line).ok());
+        objects.filter(serde_json::Value::is_object).collect()
+    }
+
+    fn read(&mut self) -> Option<Vec<u8>> {
+        let mut file = files::open_to_read(&self.path).ok()?;
+        let bytes = file.metadata().ok()?.len();
+        if bytes < self.seen_bytes {
+            // The program began the file anew.
+            self.seen_bytes = 0;
+        }
+        file.seek(SeekFrom::Start(self.seen_bytes)).ok()?;
+        let mut piece = Vec::new();
+        file.take(PIECE_BYTES_MAX).read_to_end(&mut piece).ok()?;
+        Some(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn whole_lines_come_once_and_nonsense_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        let mut figures = Figures::new(path.clone());
+        assert_eq!(figures.next(), Vec::<serde_json::Value>::new());
+        std::fs::write(&path, "{\"cost\": 1}\nnonsense\n[1]\n{\"cost\": 2}\n{\"co").unwrap();
+        assert_eq!(figures.next(), [json!({"cost": 1}), json!({"cost": 2})]);
+        assert_eq!(figures.next(), Vec::<serde_json::Value>::new());
+        let mut later = Figures::from_now_on(path.clone());
+        std::fs::write(&path, "{\"cost\": 1}\nnonsense\n[1]\n{\"cost\": 2}\n{\"cost\": 3}\n")
+            .unwrap();
+        assert_eq!(figures.next(), [json!({"cost": 3})]);
+        assert_eq!(later.next(), Vec::<serde_json::Value>::new());
+        std::fs::write(&path, "{\"cost\": 4}\n").unwrap();
+        assert_eq!(figures.next(), [json!({"cost": 4})]);
+    }
+}

@@ -1,0 +1,81 @@
+//! Opening files that the programs of a job can tamper with: its log directory is theirs too.
+//!
+//! A link is not followed and a pipe is not waited for, so that whatever a program leaves under a
+//! name that we write to or read from can neither mislead nor block its supervisor.
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use std::fs::File;
+use std::io::{Error, ErrorKind, Result};
+use std::path::Path;
+
+/// A log: a new file for the first incarnation of a replica, continued by later ones.
+pub(super) fn open_log(path: &Path, is_first: bool) -> Result<File> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    if is_first {
+        remove(path)?;
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND;
+    open(path, flags)
+}
+
+/// A file that a program may have written.
+pub(super) fn open_to_read(path: &Path) -> Result<File> {
+    open(path, OFlags::RDONLY)
+}
+
+/// Removes what an earlier job left under this name.
+pub(super) fn remove(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != ErrorKind::NotFound => Err(source),
+        _ => Ok(()),
+    }
+}
+
+fn open(path: &Path, flags: OFlags) -> Result<File> {
+    let safe = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat(CWD, path, flags | safe, Mode::from_raw_mode(0o644))?);
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(Error::new(ErrorKind::InvalidInput, "not a regular file")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{FileType, mknodat};
+    use std::io::Write;
+
+    #[test]
+    fn neither_links_nor_pipes_nor_directories_are_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("victim"), "untouched").unwrap();
+        std::os::unix::fs::symlink(path("victim"), path("link")).unwrap();
+        mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        std::fs::create_dir(path("directory")).unwrap();
+        for name in ["link", "pipe", "directory"] {
+            assert!(open_to_read(&path(name)).is_err(), "{name}");
+            assert!(open_log(&path(name), false).is_err(), "{name}");
+        }
+        // The first incarnation gets a file of its own.
+        for name in ["link", "pipe"] {
+            writeln!(open_log(&path(name), true).unwrap(), "hello").unwrap();
+            assert_eq!(std::fs::read_to_string(path(name)).unwrap(), "hello\n");
+        }
+        assert_eq!(std::fs::read_to_string(path("victim")).unwrap(), "untouched");
+    }
+
+    #[test]
+    fn a_later_incarnation_continues_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/log");
+        write!(open_log(&path, true).unwrap(), "one ").unwrap();
+        write!(open_log(&path, false).unwrap(), "two").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one two");
+        open_log(&path, true).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+    }
+}
