@@ -172,6 +172,34 @@ def test_every_pass_has_every_record_and_the_last_one_ends_the_reading(tmp_path,
     assert passes[2] == []
 
 
+def test_a_trainer_of_a_finished_job_is_told_so_at_once(tmp_path, dataset, alone, caplog):
+    caplog.set_level("INFO", logger="paddle")
+    said = "nothing left to train: all 2 passes were finished"
+    with started_master(tmp_path / "state", "--passes=2", f"--dataset={dataset}") as server:
+        reader = paddle.reader.creator.cloud_reader(master_endpoint=server.address)
+        assert [len(list(reader())) for _ in range(2)] == [RECORDS, RECORDS]
+        assert said not in caplog.text
+        server.kill()
+        server.start()
+        again = paddle.reader.creator.cloud_reader(master_endpoint=server.address)
+        assert [list(again()), list(again())] == [[], []]
+    assert caplog.text.count(said) == 1
+
+
+def test_four_trainers_share_one_large_chunk(tmp_path, alone):
+    path = str(tmp_path / "part-00000")
+    with recordio.writer(path) as file:
+        for number in range(1000):
+            file.write(pickle.dumps(number))
+    command = [processes.PADDLE, "master", "--port=0", f"--dataset={path}"]
+    told = {"PADDLE_INIT_NUM_GRADIENT_SERVERS": "4"}
+    with processes.started_servers(1, command, told) as (server,):
+        status = json.loads(cloud.connect(server.address).status())
+        assert status["tasks"] == 32
+        reader = paddle.reader.creator.cloud_reader(master_endpoint=server.address)
+        assert sorted(reader()) == list(range(1000))
+
+
 def test_half_a_batch_at_the_end_does_not_keep_a_pass_open(tmp_path, dataset, alone):
     with started_master(tmp_path / "state") as server:
         source = paddle.reader.creator.cloud_reader(dataset, server.address)

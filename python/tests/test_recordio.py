@@ -164,7 +164,7 @@ def test_mistakes_get_the_exception_and_the_text_that_help(tmp_path):
         recordio.writer(tmp_path / "data", compressor="lz4")
     with pytest.raises(errors.UnsupportedError, match="this layout has no such compressor"):
         recordio.writer(tmp_path / "data", layout="fluid", compressor="gzip")
-    with pytest.raises(FileNotFoundError, match="cannot create RecordIO file"):
+    with pytest.raises(FileNotFoundError, match=r"cannot write \(file: "):
         recordio.writer(tmp_path / "no" / "such" / "folder")
     write(tmp_path / "data", [b"12345"])
     with pytest.raises(errors.LimitExceededError, match="chunk is larger than allowed"):

@@ -1,40 +1,47 @@
 //! Paths and globs → files → pieces → tasks. Looks at files only when a dataset is made; tasks keep
 //! their numbers for ever, whatever becomes of the files.
 //!
-//! A RecordIO file is cut into its chunks, a text file into ranges of bytes that end with a line. A
-//! gzip file is one piece: there is no way into the middle of a compressed stream. Consecutive
-//! pieces, over the borders of files, make a task.
+//! A RecordIO file is cut into its chunks, a text file into ranges of bytes that end with a line
+//! (`source`). Consecutive pieces, over the borders of files, make a task. Unless the number of
+//! pieces in a task was chosen by hand, pieces are divided further, down to single records if need
+//! be, until there are enough tasks for all trainers (`tasks`). A gzip file stays one piece: there
+//! is no way into the middle of a compressed stream.
 
+mod source;
+mod stored;
+mod tasks;
 mod text;
 
 use crate::message::{PATTERN_BYTES_MAX, PATTERNS_MAX};
-use crate::task::{Format, Piece};
+use crate::task::{Format, Piece, RecordRange};
 use contract::{Error, Kind, Result};
-use recordio::Index;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 
 /// How files are cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Split {
-    /// Pieces that make a task. Default 10.
-    pub pieces_per_task: u32,
+    /// Pieces that make a task. Default `None`: at most [`PIECES_PER_TASK`], and so few and small
+    /// that every trainer gets at least [`TASKS_PER_TRAINER`] tasks of a pass.
+    pub pieces_per_task: Option<u32>,
     /// About how many bytes of a text file make a piece. Default 4 MiB.
     pub text_piece_bytes: u64,
+    /// How many trainers share the tasks. Default 1.
+    pub trainers: u32,
 }
 
 /// Data that has been cut into tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "stored::Stored")]
 pub struct Dataset {
     patterns: Vec<String>,
     files: Vec<SourceFile>,
     parts: Vec<Part>,
-    parts_per_task: u32,
+    /// Where in `parts` each task ends.
+    task_ends: Vec<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct SourceFile {
     path: String,
     format: Format,
@@ -43,43 +50,58 @@ struct SourceFile {
 
 /// A piece, its file by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Part {
     file: u32,
     number: u64,
     offset: u64,
     bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    records: Option<RecordRange>,
 }
+
+/// The most pieces of a task when nothing else is asked for: what a trainer loses at most when it
+/// dies.
+pub const PIECES_PER_TASK: u32 = 10;
+/// The least tasks of a pass for each trainer, where the data can be cut that far: then trainers of
+/// different speed end a pass within an eighth of it.
+pub const TASKS_PER_TRAINER: u64 = 8;
 
 /// The most pieces of a dataset: about a gigabyte of the master's memory.
 const PIECES_MAX: usize = 1 << 24;
 /// The most pieces of a task: its description is one frame.
 const PIECES_PER_TASK_MAX: u32 = 10_000;
-/// What is looked at to tell a file's format.
-const SNIFFED_BYTES: u64 = 4096;
-const RECORDIO_MAGIC: [u8; 4] = 0x0102_0304_u32.to_le_bytes();
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// The most tasks that are made for the sake of many trainers.
+const TASKS_WANTED_MAX: u64 = 1 << 20;
 
 impl Default for Split {
     fn default() -> Self {
-        Split { pieces_per_task: 10, text_piece_bytes: 4 << 20 }
+        Split { pieces_per_task: None, text_piece_bytes: 4 << 20, trainers: 1 }
     }
 }
 
 impl Split {
     /// Refuses what could never work.
     pub fn check(&self) -> Result<()> {
-        if self.pieces_per_task == 0 {
+        if self.pieces_per_task == Some(0) {
             return Err(Error::invalid("a task has at least one chunk: --chunk_per_task=1"));
         }
-        if self.pieces_per_task > PIECES_PER_TASK_MAX {
+        if let Some(pieces) = self.pieces_per_task.filter(|pieces| *pieces > PIECES_PER_TASK_MAX) {
             return Err(Error::invalid("a task has too many chunks")
-                .with("chunk_per_task", self.pieces_per_task)
+                .with("chunk_per_task", pieces)
                 .with("max", PIECES_PER_TASK_MAX));
         }
         if self.text_piece_bytes == 0 {
             return Err(Error::invalid("a chunk of text has at least one byte: --chunk_bytes=4Mi"));
         }
+        if self.trainers == 0 {
+            return Err(Error::invalid("tasks are for at least one trainer: --trainers=1"));
+        }
         Ok(())
+    }
+
+    fn tasks_wanted(&self) -> u64 {
+        (u64::from(self.trainers) * TASKS_PER_TRAINER).min(TASKS_WANTED_MAX)
     }
 }
 
@@ -92,19 +114,23 @@ impl Dataset {
     pub fn build(patterns: &[String], split: &Split) -> Result<Dataset> {
         check_patterns(patterns)?;
         split.check()?;
-        let mut dataset = Dataset {
-            patterns: patterns.to_vec(),
-            files: Vec::new(),
-            parts: Vec::new(),
-            parts_per_task: split.pieces_per_task,
-        };
+        let (mut files, mut parts) = (Vec::new(), Vec::new());
         for path in recordio::expand(patterns)? {
-            dataset.add(&path, split)?;
+            source::add(&path, split, &mut files, &mut parts)?;
         }
-        if dataset.parts.is_empty() {
+        if parts.is_empty() {
             return Err(Error::invalid("the files of the dataset are all empty")
                 .with("dataset", patterns.join(",")));
         }
+        let (parts, task_ends) = match split.pieces_per_task {
+            Some(pieces) => {
+                let ends = tasks::every(pieces, parts.len());
+                (parts, ends)
+            }
+            None => tasks::enough(parts, split.tasks_wanted(), &mut source::Divider::new(&files))?,
+        };
+        let dataset = Dataset { patterns: patterns.to_vec(), files, parts, task_ends };
+        dataset.say_if_coarse(split);
         Ok(dataset)
     }
 
@@ -115,13 +141,17 @@ impl Dataset {
 
     /// Number of tasks, at least 1.
     pub fn tasks(&self) -> u64 {
-        self.parts.len().div_ceil(self.parts_per_task as usize) as u64
+        self.task_ends.len() as u64
     }
 
     /// The pieces of a task, none if there is no such task.
     pub fn pieces(&self, task: u64) -> Vec<Piece> {
-        let parts = self.parts.chunks(self.parts_per_task as usize).nth(task as usize);
-        parts.unwrap_or_default().iter().map(|part| self.piece(part)).collect()
+        let Some(end) = usize::try_from(task).ok().and_then(|task| self.task_ends.get(task)) else {
+            return Vec::new();
+        };
+        let begin = task.checked_sub(1).map_or(0, |before| self.task_ends[before as usize]);
+        let parts = &self.parts[begin as usize..*end as usize];
+        parts.iter().map(|part| self.piece(part)).collect()
     }
 
     /// The files of a task.
@@ -130,18 +160,6 @@ impl Dataset {
             self.pieces(task).into_iter().map(|piece| piece.path).collect();
         files.dedup();
         files
-    }
-
-    /// Refuses what no dataset looks like; for those read from a disk.
-    pub fn check(&self) -> Result<()> {
-        let is_sound = !self.parts.is_empty()
-            && self.parts.len() <= PIECES_MAX
-            && self.parts_per_task > 0
-            && self.parts.iter().all(|part| (part.file as usize) < self.files.len());
-        match is_sound {
-            true => Ok(()),
-            false => Err(Error::new(Kind::Damaged, "the stored dataset makes no sense")),
-        }
     }
 
     fn piece(&self, part: &Part) -> Piece {
@@ -153,42 +171,27 @@ impl Dataset {
             offset: part.offset,
             bytes: part.bytes,
             number: part.number,
+            records: part.records,
         }
     }
 
-    fn add(&mut self, path: &Path, split: &Split) -> Result<()> {
-        let placed = |error: Error| error.with("file", path.display());
-        let unreadable = |source| placed(Error::io("cannot read data file", source));
-        let absolute = std::path::absolute(path).map_err(unreadable)?;
-        let name = absolute
-            .to_str()
-            .ok_or_else(|| placed(Error::invalid("name of a data file is not UTF-8; rename it")))?;
-        let mut file = File::open(path).map_err(unreadable)?;
-        let metadata = file.metadata().map_err(unreadable)?;
-        if !metadata.is_file() {
-            return Err(placed(Error::invalid("is no file; name the files of a directory")));
+    /// Warns of data that trainers cannot share evenly.
+    fn say_if_coarse(&self, split: &Split) {
+        let (tasks, wanted) = (self.tasks(), split.tasks_wanted());
+        if tasks >= wanted {
+            return;
         }
-        let bytes = metadata.len();
-        let format = sniff(&mut file).map_err(placed)?;
-        let ranges = match format {
-            Format::RecordIo => chunks(path)?,
-            Format::Gzip => vec![(0, bytes)],
-            Format::Text => text::cut(&mut file, bytes, split.text_piece_bytes).map_err(placed)?,
+        let gzip_files = self.files.iter().filter(|file| file.format == Format::Gzip).count();
+        let advice = match (split.pieces_per_task, gzip_files) {
+            (Some(_), _) => "lower --chunk_per_task, or leave it out",
+            (None, 0) => "there are too few records",
+            (None, _) => {
+                "gzip files cannot be cut and are one task each: use more and smaller ones, plain \
+                 text, or RecordIO"
+            }
         };
-        let number = u32::try_from(self.files.len())
-            .map_err(|_| Error::new(Kind::LimitExceeded, "dataset has too many files"))?;
-        self.files.push(SourceFile { path: name.to_owned(), format, bytes });
-        for (place, (offset, bytes)) in ranges.into_iter().enumerate() {
-            self.parts.push(Part { file: number, number: place as u64, offset, bytes });
-        }
-        if self.parts.len() > PIECES_MAX {
-            return Err(Error::new(
-                Kind::LimitExceeded,
-                "dataset has too many chunks; write larger ones, or raise --chunk_bytes",
-            )
-            .with("chunks_max", PIECES_MAX));
-        }
-        Ok(())
+        let trainers = split.trainers;
+        tracing::warn!(tasks, wanted, trainers, gzip_files, "few tasks to share: {advice}");
     }
 }
 
@@ -209,28 +212,4 @@ pub fn check_patterns(patterns: &[String]) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// The format of a file, by its first bytes. What is neither is taken for text only if it can be:
-/// a damaged RecordIO file must not pass for lines.
-fn sniff(file: &mut File) -> Result<Format> {
-    let mut start = Vec::new();
-    file.take(SNIFFED_BYTES)
-        .read_to_end(&mut start)
-        .map_err(|source| Error::io("cannot read data file", source))?;
-    if start.starts_with(&RECORDIO_MAGIC) {
-        return Ok(Format::RecordIo);
-    }
-    if start.starts_with(&GZIP_MAGIC) {
-        return Ok(Format::Gzip);
-    }
-    match start.contains(&0) {
-        true => Err(Error::new(Kind::Damaged, "file is neither RecordIO nor gzip nor text")),
-        false => Ok(Format::Text),
-    }
-}
-
-fn chunks(path: &Path) -> Result<Vec<(u64, u64)>> {
-    let index = Index::open(path)?;
-    Ok(index.chunks().iter().map(|chunk| (chunk.offset, chunk.bytes)).collect())
 }

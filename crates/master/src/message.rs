@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// What is spoken over the frames; the version changes when an older peer would misunderstand.
-pub const SERVICE: wire::Service = wire::Service { name: "master", version: 1 };
+pub const SERVICE: wire::Service = wire::Service { name: "master", version: 2 };
 
 /// The kind of every frame.
 pub const KIND: u16 = 1;

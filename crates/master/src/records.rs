@@ -1,26 +1,29 @@
 //! The records of a task's pieces, read ahead on a thread of their own.
 //!
 //! The thread reads a *block* at a time, a RecordIO chunk or about a megabyte of lines, and a few of
-//! them wait for the caller: opening the records of the next task while those of this one are used
-//! keeps the disk busy. Damage is never an end: it is an error with file and offset, again and again,
+//! them, with few bytes, wait for the caller: opening the records of the next task while those of
+//! this one are used keeps the disk busy. Damage is never an end: it is an error with file and offset, again and again,
 //! so that the task is failed and not finished.
 
 mod block;
+mod gate;
 
 use crate::task::Piece;
 use block::{Block, Blocks};
 use contract::{Error, Kind, Result};
+use gate::Gate;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
 /// How records are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// Blocks that wait for the caller, at least 1. Default 2.
+    /// Blocks that wait for the caller, at least 1; fewer where they are large. Default 2.
     pub blocks_ahead: usize,
-    /// A line, or a RecordIO chunk, that is larger than this when uncompressed is refused. Default
-    /// 1 GiB.
+    /// A RecordIO chunk, or a line, that is larger than this when uncompressed is refused. Default
+    /// 1 GiB; a line may never have more than 256 MiB.
     pub record_bytes_max: u64,
 }
 
@@ -34,6 +37,7 @@ impl Default for ReadOptions {
 /// Lines come without their end.
 pub struct Records {
     block: Block,
+    gate: Arc<Gate>,
     ready: Option<Receiver<Result<Block>>>,
     thread: Option<JoinHandle<()>>,
     /// Damage stays damage: a caller that reads on after an error must not see an end.
@@ -45,9 +49,15 @@ impl Records {
     /// Begins to read, at once.
     pub fn open(pieces: Vec<Piece>, options: ReadOptions) -> Result<Records> {
         let (sender, ready) = sync_channel(options.blocks_ahead.max(1) - 1);
+        let gate = Arc::new(Gate::default());
+        let reading = Arc::clone(&gate);
         let work = move || {
-            for block in Blocks::new(pieces, options.record_bytes_max) {
+            let mut blocks = Blocks::new(pieces, options.record_bytes_max);
+            while reading.wait()
+                && let Some(block) = blocks.next()
+            {
                 let is_last = block.is_err();
+                reading.add(block.as_ref().map_or(0, Block::bytes));
                 if sender.send(block).is_err() || is_last {
                     return;
                 }
@@ -59,6 +69,7 @@ impl Records {
             .map_err(|source| Error::io("cannot start the thread that reads records", source))?;
         Ok(Records {
             block: Block::default(),
+            gate,
             ready: Some(ready),
             thread: Some(thread),
             failure: None,
@@ -93,6 +104,7 @@ impl Records {
             if let Some((kind, message)) = &self.failure {
                 return Err(Error::new(*kind, message.clone()));
             }
+            self.release();
             match self.next_block() {
                 Ok(Some(block)) => self.block = block,
                 Ok(None) => return Ok(false),
@@ -103,6 +115,12 @@ impl Records {
             }
         }
         Ok(true)
+    }
+
+    /// Frees the block in hand: the thread may wait for that.
+    fn release(&mut self) {
+        let bytes = std::mem::take(&mut self.block).bytes();
+        self.gate.release(bytes);
     }
 
     fn next_block(&mut self) -> Result<Option<Block>> {
@@ -126,6 +144,7 @@ impl Records {
 impl Drop for Records {
     fn drop(&mut self) {
         self.ready = None;
+        self.gate.close();
         if self.process == std::process::id()
             && let Some(thread) = self.thread.take()
         {

@@ -26,19 +26,34 @@ pub struct Piece {
     pub format: Format,
     /// Bytes of the whole file when the tasks were made: one that has another size has changed.
     pub file_bytes: u64,
-    /// Where the piece begins.
+    /// Where the piece begins, or the chunk it is a part of.
     pub offset: u64,
-    /// Its bytes.
+    /// Its bytes; of a part of a chunk, its share of the chunk's.
     pub bytes: u64,
-    /// Its number in the file, from 0.
+    /// The number of the chunk, or of the range of lines, in the file, from 0.
     pub number: u64,
+    /// Which records of the chunk; all of them if it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<RecordRange>,
+}
+
+/// Consecutive records of a RecordIO chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordRange {
+    /// The first, counted from 0 in the chunk.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+    /// Records of the whole chunk when the tasks were made: with another number the file has changed.
+    pub of: u32,
 }
 
 /// How the records of a file are stored; told by the file's first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// A piece is a chunk.
+    /// A piece is a chunk, or some of its records.
     RecordIo,
     /// A record is a line; a piece is a range of bytes that begins and ends between lines.
     Text,
@@ -59,5 +74,13 @@ impl Task {
     /// By which the task is finished, failed and renewed.
     pub fn lease(&self) -> Lease {
         Lease { task: self.id, epoch: self.epoch }
+    }
+}
+
+impl RecordRange {
+    /// Whether it lies in its chunk and has any records.
+    pub fn is_sound(&self) -> bool {
+        let end = u64::from(self.first) + u64::from(self.count);
+        self.count > 0 && end <= u64::from(self.of)
     }
 }

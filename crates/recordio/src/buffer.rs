@@ -33,6 +33,11 @@ impl Buffer {
         self.end - self.begin
     }
 
+    /// What it takes, content or not.
+    pub(crate) fn capacity(&self) -> usize {
+        self.storage.len()
+    }
+
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.storage[self.begin..self.end]
     }

@@ -79,6 +79,32 @@ impl Reader {
         Ok(Reader { paths: vec![path.to_path_buf()], options, chunks, chunk, failure: None })
     }
 
+    /// About how much memory the chunk in memory takes.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.chunk.payload.capacity() + self.chunk.stored.capacity()) as u64
+    }
+
+    /// Records that [`Reader::read`] answers from memory at once.
+    pub fn ready(&self) -> u32 {
+        self.chunk.unread()
+    }
+
+    /// Leaves out all records of the chunk in memory but `count` of them, from number `first` on.
+    ///
+    /// `Invalid` if the chunk has no such records.
+    pub fn keep(&mut self, first: u32, count: u32) -> Result<()> {
+        let unread = self.chunk.unread();
+        if u64::from(first) + u64::from(count) > u64::from(unread) {
+            return Err(Error::invalid("chunk has no such records")
+                .with("first", first)
+                .with("count", count)
+                .with("records", unread));
+        }
+        self.chunk.skip(first)?;
+        self.chunk.keep(count.into());
+        Ok(())
+    }
+
     /// The next record, `None` at the end. After an error every further call fails too.
     #[inline]
     pub fn read(&mut self) -> Result<Option<&[u8]>> {

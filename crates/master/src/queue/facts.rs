@@ -6,6 +6,7 @@
 //! no two changes can disagree about it.
 
 use super::order::order;
+use super::past::{Ended, Past};
 use crate::dataset::Dataset;
 use contract::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
@@ -14,8 +15,12 @@ use std::collections::VecDeque;
 /// Restores that are remembered, so that late reports of them are recognised.
 const RESTORES_MAX: usize = 256;
 
+/// No job comes this far: larger numbers of passes and leases are damage.
+const COUNT_MAX: u64 = 1 << 48;
+
 /// Everything that survives the master's death.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Facts {
     pub(super) dataset: Option<Dataset>,
     /// The pass under way, from 0.
@@ -30,6 +35,9 @@ pub struct Facts {
     pub(super) grant: Option<Grant>,
     /// How many tasks are settled.
     settled: u64,
+    /// How the passes before the previous one ended.
+    #[serde(default)]
+    past: Past,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -65,6 +73,18 @@ pub(super) enum Outcome {
     SetAside {
         reason: String,
     },
+}
+
+impl From<Ended> for Outcome {
+    fn from(ended: Ended) -> Outcome {
+        match ended {
+            // No lease has this epoch: that it was said before is not recognised so late.
+            Ended::Done(cut) => Outcome::Done { epoch: 0, cut },
+            Ended::SetAside => {
+                Outcome::SetAside { reason: "set aside before parameters went back".to_owned() }
+            }
+        }
+    }
 }
 
 /// Who may save the model, by the clock on the wall: it goes on while the master is away.
@@ -137,17 +157,21 @@ impl Facts {
     pub(super) fn check(&self, change: &Change) -> Result<()> {
         let state_of = |task: &u64| self.tasks.get(*task as usize).map(|task| &task.state);
         let is_legal = match change {
-            Change::Filled { dataset } => {
-                dataset.check()?;
-                self.dataset.is_none()
+            Change::Filled { .. } => self.dataset.is_none(),
+            Change::Leased { task, .. } => {
+                matches!(state_of(task), Some(State::Todo))
+                    && self.tasks[*task as usize].epoch < COUNT_MAX
             }
-            Change::Leased { task, .. } => matches!(state_of(task), Some(State::Todo)),
             Change::Finished { task, .. }
             | Change::Returned { task, .. }
             | Change::SetAside { task, .. } => {
                 matches!(state_of(task), Some(State::Pending { .. }))
             }
-            Change::Reopened { .. } | Change::Granted { .. } => true,
+            Change::Reopened { cut, .. } => {
+                self.check_restore(*cut)?;
+                true
+            }
+            Change::Granted { .. } => true,
         };
         match is_legal {
             true => Ok(()),
@@ -201,13 +225,22 @@ impl Facts {
 
     /// Refuses facts that contradict themselves; for those read from a disk.
     pub(super) fn check_whole(&self) -> Result<()> {
-        let tasks = self.dataset.as_ref().map_or(Ok(0), |it| it.check().map(|()| it.tasks()))?;
+        let tasks = self.dataset.as_ref().map_or(0, Dataset::tasks);
         let mut todo: Vec<u64> = self.todo.iter().copied().collect();
         todo.sort_unstable();
         let is_todo = |(_, task): &(usize, &TaskFacts)| task.state == State::Todo;
         let expected = self.tasks.iter().enumerate().filter(is_todo).map(|(at, _)| at as u64);
         let is_settled = |task: &&TaskFacts| matches!(task.state, State::Settled(_));
+        let is_plausible = |task: &TaskFacts| {
+            task.epoch <= COUNT_MAX
+                && u64::from(task.failures) <= COUNT_MAX >> 24
+                && (task.before.is_none() || self.pass > 0)
+        };
         let is_sound = tasks == self.tasks.len() as u64
+            && self.pass <= COUNT_MAX
+            && self.tasks.iter().all(is_plausible)
+            && self.past.is_sound(tasks)
+            && self.past.passes() <= self.pass.saturating_sub(1)
             && expected.eq(todo)
             && self.tasks.iter().filter(is_settled).count() as u64 == self.settled
             && (tasks == 0 || self.settled < tasks);
@@ -217,14 +250,27 @@ impl Facts {
         }
     }
 
-    /// Completions that are on record, of this pass and the one before it.
+    /// Notes what journals of earlier releases do not have: passes before the previous one.
+    pub(super) fn admit_gap(&mut self) {
+        if self.past.passes() + 1 < self.pass && !self.past.has_gap() {
+            let known = self.tasks.iter().filter_map(|task| task.before.as_ref());
+            self.past.admit_gap(known.map(Ended::from), self.cut);
+        }
+    }
+
+    /// Refuses to go back to a checkpoint when it is not known what came after it.
+    pub(super) fn check_restore(&self, cut: u64) -> Result<()> {
+        self.past.check_restore(cut)
+    }
+
+    /// Completions that are on record, of all passes.
     pub(super) fn completions(&self) -> u64 {
         let is_done = |outcome: &Outcome| matches!(outcome, Outcome::Done { .. });
         let of = |task: &TaskFacts| {
             let now = matches!(&task.state, State::Settled(outcome) if is_done(outcome));
             u64::from(now) + u64::from(task.before.as_ref().is_some_and(is_done))
         };
-        self.tasks.iter().map(of).sum()
+        self.tasks.iter().map(of).sum::<u64>() + self.past.completions()
     }
 
     fn settle(&mut self, task: u64, outcome: Outcome, seed: Option<u64>) {
@@ -232,6 +278,10 @@ impl Facts {
         self.settled += 1;
         if self.settled < self.tasks.len() as u64 {
             return;
+        }
+        let before = self.tasks.iter().map(|task| task.before.as_ref().map(Ended::from));
+        if let Some(before) = before.collect::<Option<Vec<Ended>>>() {
+            self.past.push(before);
         }
         self.pass += 1;
         for task in &mut self.tasks {
@@ -249,21 +299,18 @@ impl Facts {
         if self.restores.len() > RESTORES_MAX {
             self.restores.pop_front();
         }
-        // What claims no checkpoint is in none for all we know.
-        let is_undone = |outcome: &Outcome| match outcome {
-            Outcome::Done { cut: contained, .. } => contained.is_none_or(|it| it > cut),
-            Outcome::SetAside { .. } => false,
-        };
-        let is_back_to_before =
-            self.tasks.iter().any(|task| task.before.as_ref().is_some_and(is_undone));
-        if is_back_to_before {
-            self.pass -= 1;
+        let is_undone = |outcome: &Outcome| Ended::from(outcome).is_undone(cut);
+        let has_undone = self.tasks.iter().any(|task| task.before.as_ref().is_some_and(is_undone));
+        let older = self.past.undone_passes(cut);
+        if older > 0 {
+            self.past.drop_newest(older - 1);
+            self.pass -= older - 1;
+            self.go_back();
+        }
+        if older > 0 || has_undone {
+            self.go_back();
         }
         for task in &mut self.tasks {
-            if is_back_to_before {
-                task.failures = 0;
-                task.state = task.before.take().map_or(State::Todo, State::Settled);
-            }
             match &task.state {
                 State::Settled(outcome) if !is_undone(outcome) => {}
                 _ => task.state = State::Todo,
@@ -271,6 +318,17 @@ impl Facts {
         }
         self.cut = cut.saturating_add(1);
         self.line_up(seed);
+    }
+
+    /// Makes the previous pass the current one again, as it ended.
+    fn go_back(&mut self) {
+        self.pass -= 1;
+        let mut older = self.past.pop().unwrap_or_default().into_iter();
+        for task in &mut self.tasks {
+            task.failures = 0;
+            task.state = task.before.take().map_or(State::Todo, State::Settled);
+            task.before = older.next().map(Outcome::from);
+        }
     }
 
     /// Lines up everything that is to be done, in the order of the pass.

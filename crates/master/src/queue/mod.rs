@@ -22,13 +22,14 @@
 //!
 //! **Checkpoints.** Parameters live elsewhere, and can go back to an older cut, which undoes what
 //! trainers did since. A completion therefore carries the first cut that contains it, and
-//! [`Queue::reopen`] opens everything that is in no cut any more, in the previous pass if need be.
-//! Leases are taken back too: part of their gradients may be lost. A trainer may know an old cut and
+//! [`Queue::reopen`] opens everything that is in no cut any more, in earlier passes if need be
+//! (`past`). Leases are taken back too: part of their gradients may be lost. A trainer may know an old cut and
 //! claim too little, so a completion counts for no earlier cut than any completion before it: in
 //! doubt a task is done twice, never skipped.
 
 mod facts;
 mod order;
+mod past;
 mod status;
 
 pub use facts::{Change, Facts};
@@ -98,6 +99,7 @@ impl Queue {
     pub fn recover(rules: Rules, facts: Facts, changes: &[Change], now: Instant) -> Result<Self> {
         facts.check_whole()?;
         let mut queue = Queue { facts, ..Queue::new(rules) };
+        queue.facts.admit_gap();
         let is_pending = |task: &TaskFacts| matches!(task.state, State::Pending { .. });
         let pending = queue.facts.tasks.iter().enumerate().filter(|(_, task)| is_pending(task));
         queue.deadlines = pending.map(|(at, _)| (at as u64, now + queue.rules.lease)).collect();
@@ -237,16 +239,19 @@ impl Queue {
         }
     }
 
-    /// Parameters went back to a cut. What is in no later one is to be done again; a restore that
-    /// was heard of before changes nothing.
-    pub fn reopen(&mut self, now: Instant, cut: u64, restore: u64) -> Reopened {
+    /// Parameters went back to a cut. What only later ones contain is to be done again; a restore
+    /// that was heard of before changes nothing.
+    ///
+    /// `Conflict` if that is no longer known.
+    pub fn reopen(&mut self, now: Instant, cut: u64, restore: u64) -> Result<Reopened> {
         let is_news = !self.facts.restores.contains(&(cut, restore));
         let before = self.facts.completions() + self.deadlines.len() as u64;
         if is_news && self.facts.dataset.is_some() {
+            self.facts.check_restore(cut)?;
             self.commit(now, Change::Reopened { cut, restore });
         }
         let after = self.facts.completions() + self.deadlines.len() as u64;
-        Reopened { pass: self.facts.pass, reopened: before - after }
+        Ok(Reopened { pass: self.facts.pass, reopened: before - after })
     }
 
     /// Whether this trainer is to save the model: the first who asks is, for so long.

@@ -1,6 +1,6 @@
 //! Pieces → blocks of records, on the thread of whoever asks.
 
-use crate::task::{Format, Piece};
+use crate::task::{Format, Piece, RecordRange};
 use contract::{Error, Kind, Result};
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
@@ -8,6 +8,9 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Take};
 
 /// A block of lines has about so many bytes.
 const BLOCK_BYTES: usize = 1 << 20;
+/// A line that is longer is refused, whatever a record may have: a few kilobytes of gzip can be one
+/// line of gigabytes.
+const LINE_BYTES_MAX: u64 = 256 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Records in memory.
@@ -35,6 +38,15 @@ impl Block {
             Block::Empty => false,
             Block::Chunk(chunk) => chunk.is_ready(),
             Block::Lines(lines) => lines.read < lines.ends.len(),
+        }
+    }
+
+    /// About how much memory it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Block::Empty => 0,
+            Block::Chunk(chunk) => chunk.memory_bytes(),
+            Block::Lines(lines) => (lines.bytes.capacity() + 8 * lines.ends.capacity()) as u64,
         }
     }
 
@@ -72,7 +84,10 @@ impl Blocks {
     fn advance(&mut self) -> Result<Option<Block>> {
         loop {
             if let Some(text) = &mut self.text {
-                match text.next_block(self.record_bytes_max).map_err(|error| text.placed(error))? {
+                match text
+                    .next_block(self.record_bytes_max.min(LINE_BYTES_MAX))
+                    .map_err(|error| text.placed(error))?
+                {
                     Some(lines) => return Ok(Some(Block::Lines(lines))),
                     None => self.text = None,
                 }
@@ -80,9 +95,17 @@ impl Blocks {
             let Some(piece) = self.pieces.next() else { return Ok(None) };
             let file = open(&piece)?;
             if piece.format == Format::RecordIo {
-                let Piece { path, number, offset, .. } = &piece;
+                let Piece { path, number, offset, records, .. } = &piece;
                 let limit = self.record_bytes_max;
-                let chunk = recordio::Reader::open_chunk(path.as_ref(), *number, *offset, limit)?;
+                let mut chunk =
+                    recordio::Reader::open_chunk(path.as_ref(), *number, *offset, limit)?;
+                if let Some(RecordRange { first, count, of }) = records {
+                    if chunk.ready() != *of {
+                        let error = changed().with("records", chunk.ready());
+                        return Err(placed(&piece, error.with("expected_records", of)));
+                    }
+                    chunk.keep(*first, *count)?;
+                }
                 return Ok(Some(Block::Chunk(Box::new(chunk))));
             }
             self.text = Some(Text::open(piece, file)?);
@@ -131,12 +154,11 @@ impl Text {
     fn next_block(&mut self, line_bytes_max: u64) -> Result<Option<Lines>> {
         let mut lines = Lines::default();
         while lines.bytes.len() < BLOCK_BYTES {
-            let limit = line_bytes_max.saturating_add(1);
             let line = match &mut self.source {
-                Source::Plain(source) => source.take(limit).read_until(b'\n', &mut lines.bytes),
-                Source::Gzip(source) => source.take(limit).read_until(b'\n', &mut lines.bytes),
+                Source::Plain(source) => read_line(source, line_bytes_max, &mut lines.bytes),
+                Source::Gzip(source) => read_line(source, line_bytes_max, &mut lines.bytes),
             };
-            let line = line.map_err(unreadable)? as u64;
+            let line = line.map_err(unreadable)?;
             if line == 0 {
                 break;
             }
@@ -167,17 +189,46 @@ impl Text {
     }
 }
 
+/// Reads a line with its end, but at most one byte more than a line may have; how many bytes came.
+fn read_line(
+    source: &mut impl BufRead,
+    bytes_max: u64,
+    lines: &mut Vec<u8>,
+) -> std::io::Result<u64> {
+    let mut line = 0;
+    loop {
+        if lines.len() == lines.capacity() {
+            // Not doubled: a long line must not cost much more than its bytes.
+            lines.reserve_exact(BLOCK_BYTES.max(lines.len() / 4));
+        }
+        let left = bytes_max.saturating_add(1) - line;
+        let step = left.min((lines.capacity() - lines.len()) as u64);
+        let bytes = source.take(step).read_until(b'\n', lines)? as u64;
+        line += bytes;
+        if bytes < step || lines.last() == Some(&b'\n') || line > bytes_max {
+            return Ok(line);
+        }
+    }
+}
+
 /// Opens the file of a piece; one that is not what the tasks were made of is refused.
 fn open(piece: &Piece) -> Result<File> {
-    let placed = |error: Error| error.with("file", &piece.path).with("offset", piece.offset);
-    let unreadable = |source| placed(Error::io("cannot read data file", source));
+    let unreadable = |source| placed(piece, Error::io("cannot read data file", source));
     let file = File::open(&piece.path).map_err(unreadable)?;
     let bytes = file.metadata().map_err(unreadable)?.len();
     if bytes != piece.file_bytes {
-        let error = Error::new(Kind::Damaged, "file has changed since its tasks were made");
-        return Err(placed(error.with("bytes", bytes).with("expected_bytes", piece.file_bytes)));
+        let error = changed().with("bytes", bytes).with("expected_bytes", piece.file_bytes);
+        return Err(placed(piece, error));
     }
     Ok(file)
+}
+
+fn changed() -> Error {
+    Error::new(Kind::Damaged, "file has changed since its tasks were made")
+}
+
+fn placed(piece: &Piece, error: Error) -> Error {
+    error.with("file", &piece.path).with("offset", piece.offset)
 }
 
 fn unreadable(source: std::io::Error) -> Error {

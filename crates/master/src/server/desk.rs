@@ -174,12 +174,13 @@ impl Desk {
                 encode(&Renewed { lost })
             }
             Request::RequestSave { trainer, duration_ms } => {
-                let granted = self.queue.request_save(now, unix_ms(), &trainer, duration_ms);
+                let granted = check_name(&trainer)
+                    .and_then(|()| self.queue.request_save(now, unix_ms(), &trainer, duration_ms));
                 granted.and_then(|is_granted| encode(&Granted { is_granted }))
             }
             Request::Reopen { cut, restore } => {
                 let reopened = self.queue.reopen(now, cut, restore);
-                encode(&reopened)
+                reopened.and_then(|reopened| encode(&reopened))
             }
             Request::Leave {} => {
                 self.queue.leave(now, owner);
@@ -288,8 +289,14 @@ fn check_get(get: &Get) -> Result<()> {
     if get.leases.len() >= LEASES_MAX {
         return too_large("trainer has too many tasks; finish some", get.leases.len(), LEASES_MAX);
     }
-    match get.name.len() > NAME_BYTES_MAX {
-        true => too_large("name of a trainer is too long", get.name.len(), NAME_BYTES_MAX),
+    check_name(&get.name)
+}
+
+fn check_name(name: &str) -> Result<()> {
+    match name.len() > NAME_BYTES_MAX {
+        true => Err(Error::new(Kind::LimitExceeded, "name of a trainer is too long")
+            .with("found", name.len())
+            .with("max", NAME_BYTES_MAX)),
         false => Ok(()),
     }
 }

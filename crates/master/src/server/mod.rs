@@ -108,6 +108,10 @@ impl Master {
         })?;
         let mut master = Master { config, queue, journal };
         master.load()?;
+        if master.queue.is_over() {
+            let passes = master.queue.pass();
+            tracing::info!(passes, "all passes were finished: there is nothing left to deal out");
+        }
         Ok(master)
     }
 

@@ -17,7 +17,7 @@ pub(crate) fn text(folder: &Path, name: &str, lines: u64) -> Dataset {
     let path = folder.join(name);
     let text: String = (0..lines).map(|line| format!("{name} {line}\n")).collect();
     std::fs::write(&path, text).unwrap();
-    let split = Split { pieces_per_task: 1, text_piece_bytes: 1 };
+    let split = Split { pieces_per_task: Some(1), text_piece_bytes: 1, trainers: 1 };
     Dataset::build(&[path.display().to_string()], &split).unwrap()
 }
 

@@ -81,7 +81,8 @@ struct World {
     now: Instant,
     pass: u64,
     fates: Vec<Fate>,
-    before: Vec<Fate>,
+    /// How the passes that are over ended, the first one first.
+    before: Vec<Vec<Fate>>,
     failures: [u32; TASKS as usize],
     epochs: [u64; TASKS as usize],
     cut: u64,
@@ -109,7 +110,7 @@ impl World {
             now,
             pass: 0,
             fates: vec![Fate::Todo; TASKS as usize],
-            before: vec![Fate::Todo; TASKS as usize],
+            before: Vec::new(),
             failures: [0; TASKS as usize],
             epochs: [0; TASKS as usize],
             cut: 0,
@@ -235,7 +236,8 @@ impl World {
             }
             Next::PassOver(over) => {
                 assert!(is_behind && over.pass == self.pass);
-                let done = self.before.iter().filter(|fate| matches!(fate, Fate::Done { .. }));
+                let before = self.before.iter().next_back().into_iter().flatten();
+                let done = before.filter(|fate| matches!(fate, Fate::Done { .. }));
                 assert_eq!(over.done, done.count() as u64);
                 if is_delivered {
                     self.trainers[who].pass = Some(over.pass);
@@ -246,17 +248,17 @@ impl World {
     }
 
     fn reopen(&mut self, cut: u64, restore: u64) {
-        self.queue.reopen(self.now, cut, restore);
+        self.queue.reopen(self.now, cut, restore).unwrap();
         if self.restores.contains(&(cut, restore)) {
             return;
         }
         self.restores.push((cut, restore));
         let is_undone = |fate: &Fate| matches!(fate, Fate::Done { cut: contained } if contained.is_none_or(|it| it > cut));
-        if self.before.iter().any(is_undone) {
-            self.finished.retain(|(pass, _), _| *pass < self.pass);
-            self.pass -= 1;
+        if let Some(first) = self.before.iter().position(|fates| fates.iter().any(is_undone)) {
+            self.pass = first as u64;
+            self.finished.retain(|(pass, _), _| *pass <= self.pass);
             self.failures = [0; TASKS as usize];
-            self.fates = std::mem::replace(&mut self.before, vec![Fate::Todo; TASKS as usize]);
+            self.fates = self.before.drain(first..).next().unwrap();
         }
         for (task, fate) in self.fates.iter_mut().enumerate() {
             if is_undone(fate) {
@@ -285,7 +287,7 @@ impl World {
         if self.fates.iter().all(is_settled) {
             self.pass += 1;
             self.failures = [0; TASKS as usize];
-            self.before = std::mem::replace(&mut self.fates, vec![Fate::Todo; TASKS as usize]);
+            self.before.push(std::mem::replace(&mut self.fates, vec![Fate::Todo; TASKS as usize]));
         }
     }
 

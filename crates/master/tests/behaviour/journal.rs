@@ -148,6 +148,65 @@ fn changes_that_do_not_fit_what_came_before_are_refused() {
     assert_eq!(error.kind(), Kind::Damaged);
 }
 
+/// A journal whose snapshot is this.
+fn snapshot(facts: &str) -> contract::Result<Queue> {
+    let folder = tempfile::tempdir().unwrap();
+    let crc = |bytes: &[u8]| crc32c::crc32c(bytes).to_le_bytes();
+    let header = [(facts.len() as u32).to_le_bytes(), crc(facts.as_bytes())].concat();
+    let record = [&header[..], &crc(&header), facts.as_bytes()].concat();
+    std::fs::write(folder.path().join("snapshot-1"), record).unwrap();
+    let (_, Recovered { facts, changes }) = Journal::open(folder.path())?;
+    Queue::recover(Rules::default(), facts, &changes, Instant::now())
+}
+
+/// What an earlier release has written in its fourth pass: one task of two is done.
+const OLD_FACTS: &str = r#"{"dataset":{"patterns":["/d"],"files":[{"path":"/d","format":"text",
+    "bytes":4}],"parts":[{"file":0,"number":0,"offset":0,"bytes":2},{"file":0,"number":1,"offset":2,
+    "bytes":2}],"parts_per_task":1},"pass":3,"tasks":[{"epoch":4,"failures":0,"state":{"Settled":
+    {"Done":{"epoch":4,"cut":9}}},"before":{"Done":{"epoch":3,"cut":7}}},{"epoch":3,"failures":0,
+    "state":"Todo","before":{"Done":{"epoch":3,"cut":8}}}],"todo":[1],"cut":9,"restores":[],
+    "grant":null,"settled":1}"#;
+
+#[test]
+fn the_journal_of_an_earlier_release_is_continued_and_what_it_does_not_know_is_refused() {
+    let mut queue = snapshot(OLD_FACTS).unwrap();
+    assert_eq!((queue.pass(), queue.open_tasks()), (3, (1, 0)));
+    let error = queue.reopen(Instant::now(), 6, 1).unwrap_err();
+    assert_eq!(error.kind(), Kind::Conflict, "pass 1 may have been in checkpoint 7: {error}");
+    let reopened = queue.reopen(Instant::now(), 7, 2).unwrap();
+    assert_eq!((reopened.pass, reopened.reopened), (2, 2));
+}
+
+#[test]
+fn absurd_numbers_in_a_journal_are_refused() {
+    for (good, absurd) in [
+        (r#""pass":3"#, r#""pass":18446744073709551615"#),
+        (r#""pass":3"#, r#""pass":0"#),
+        (r#""epoch":3,"failures":0"#, r#""epoch":18446744073709551615,"failures":0"#),
+        (r#""failures":0"#, r#""failures":4294967295"#),
+        (r#""todo":[1]"#, r#""todo":[18446744073709551615]"#),
+        (r#""settled":1"#, r#""settled":18446744073709551615"#),
+        (
+            r#""settled":1"#,
+            r#""settled":1,"past":{"spans":[{"passes":9,"runs":[[2,"set_aside"]]}],"forgotten":0}"#,
+        ),
+        (
+            r#""settled":1"#,
+            r#""settled":1,"past":{"spans":[{"passes":1,"runs":[[3,"set_aside"]]}],"forgotten":0}"#,
+        ),
+        (
+            r#""settled":1"#,
+            r#""settled":1,"past":{"spans":[{"passes":0,"runs":[[2,"set_aside"]]}],"forgotten":0}"#,
+        ),
+        (r#""settled":1"#, r#""settled":1,"newer":true"#),
+        (r#""parts_per_task":1"#, r#""parts_per_task":0"#),
+    ] {
+        assert!(OLD_FACTS.contains(good), "{good}");
+        let error = snapshot(&OLD_FACTS.replacen(good, absurd, 1)).unwrap_err();
+        assert_eq!(error.kind(), Kind::Damaged, "{absurd}: {error}");
+    }
+}
+
 #[test]
 fn a_folder_serves_one_master_at_a_time() {
     let folder = tempfile::tempdir().unwrap();

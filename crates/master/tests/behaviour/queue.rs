@@ -182,7 +182,7 @@ fn without_data_everybody_waits() {
     let mut queue = Queue::new(rules());
     assert_eq!(queue.get(Instant::now(), ANN, &Get::default()), Next::Wait);
     assert!(!queue.finish(Instant::now(), ANN, Lease { task: 0, epoch: 0 }, None));
-    assert_eq!(queue.reopen(Instant::now(), 1, 1).reopened, 0);
+    assert_eq!(queue.reopen(Instant::now(), 1, 1).unwrap().reopened, 0);
 }
 
 #[test]
@@ -193,12 +193,16 @@ fn a_restore_reopens_what_later_cuts_contained_and_takes_leases_back() {
         assert!(scene.finish(ANN, &task, Some(cut)));
     }
     let out = scene.task(BOB, &[]);
-    let reopened = scene.queue.reopen(scene.now, 1, 77);
+    let reopened = scene.queue.reopen(scene.now, 1, 77).unwrap();
     assert_eq!((reopened.pass, reopened.reopened), (0, 3));
     assert_eq!(scene.queue.renew(scene.now, BOB, &[out.lease()]), [out.lease()]);
-    assert_eq!(scene.queue.reopen(scene.now, 1, 77).reopened, 0, "another trainer reports it");
+    assert_eq!(
+        scene.queue.reopen(scene.now, 1, 77).unwrap().reopened,
+        0,
+        "another trainer reports it"
+    );
     assert_eq!(scene.queue.open_tasks(), (3, 0));
-    assert_eq!(scene.queue.reopen(scene.now, 1, 78).reopened, 0, "nothing came after it");
+    assert_eq!(scene.queue.reopen(scene.now, 1, 78).unwrap().reopened, 0, "nothing came after it");
 }
 
 #[test]
@@ -211,7 +215,7 @@ fn a_restore_goes_back_to_the_pass_before_and_ahead_trainers_follow() {
     let next = scene.task(ANN, &[]);
     assert!(scene.finish(ANN, &next, Some(2)));
     assert_eq!(scene.queue.pass(), 1);
-    let reopened = scene.queue.reopen(scene.now, 1, 5);
+    let reopened = scene.queue.reopen(scene.now, 1, 5).unwrap();
     assert_eq!((reopened.pass, reopened.reopened), (0, 2));
     let Next::Task(task) = scene.get(ANN, Some(1), &[]) else { panic!("she follows") };
     assert_eq!((task.id, task.pass), (1, 0));
@@ -220,12 +224,38 @@ fn a_restore_goes_back_to_the_pass_before_and_ahead_trainers_follow() {
 }
 
 #[test]
+fn a_restore_goes_back_over_any_number_of_short_passes() {
+    let mut scene = Scene::new(2, rules());
+    let work = |scene: &mut Scene, cuts: [u64; 2]| {
+        for cut in cuts {
+            let task = scene.task(ANN, &[]);
+            assert!(scene.finish(ANN, &task, Some(cut)));
+        }
+    };
+    work(&mut scene, [1, 2]);
+    for _ in 0..50 {
+        work(&mut scene, [2, 2]);
+    }
+    work(&mut scene, [2, 3]);
+    work(&mut scene, [3, 3]);
+    assert_eq!(scene.queue.pass(), 53);
+    // One task of pass 51 and both of pass 52 are in no checkpoint any more.
+    let reopened = scene.queue.reopen(scene.now, 2, 1).unwrap();
+    assert_eq!((reopened.pass, reopened.reopened), (51, 3));
+    assert_eq!(scene.queue.open_tasks(), (1, 0));
+    // Only the first task ever is in checkpoint 1.
+    let reopened = scene.queue.reopen(scene.now, 1, 2).unwrap();
+    assert_eq!((reopened.pass, reopened.reopened), (0, 102));
+    assert_eq!(scene.task(BOB, &[]).id, 1);
+}
+
+#[test]
 fn a_completion_counts_for_no_earlier_cut_than_those_before_it() {
     let mut scene = Scene::new(3, rules());
     let (ahead, behind) = (scene.task(ANN, &[]), scene.task(BOB, &[]));
     assert!(scene.finish(ANN, &ahead, Some(6)));
     assert!(scene.finish(BOB, &behind, Some(4)), "it has not heard of cut 5 yet");
-    assert_eq!(scene.queue.reopen(scene.now, 5, 1).reopened, 2);
+    assert_eq!(scene.queue.reopen(scene.now, 5, 1).unwrap().reopened, 2);
 }
 
 #[test]
@@ -233,7 +263,7 @@ fn a_completion_without_a_cut_is_in_none() {
     let mut scene = Scene::new(2, rules());
     let task = scene.task(ANN, &[]);
     assert!(scene.finish(ANN, &task, None));
-    assert_eq!(scene.queue.reopen(scene.now, 9, 1).reopened, 1);
+    assert_eq!(scene.queue.reopen(scene.now, 9, 1).unwrap().reopened, 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use master::task::Piece;
 use std::path::Path;
 
 fn pieces(path: &Path) -> Vec<Piece> {
-    let split = Split { pieces_per_task: 1000, ..Split::default() };
+    let split = Split { pieces_per_task: Some(1000), ..Split::default() };
     Dataset::build(&[path.display().to_string()], &split).unwrap().pieces(0)
 }
 
@@ -93,6 +93,39 @@ fn a_line_or_a_chunk_beyond_the_limit_is_refused() {
     let large = folder.path().join("large");
     recordio(&large, &[vec![0; 1000]]);
     assert_eq!(failure(pieces(&large), options).kind(), Kind::LimitExceeded);
+}
+
+#[test]
+fn a_gzip_bomb_is_refused_before_it_fills_the_memory() {
+    use std::io::Write;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bomb.gz");
+    let file = std::fs::File::create(&path).unwrap();
+    let mut encoder = flate2::write::GzEncoder::new(file, flate2::Compression::best());
+    let zeros = vec![0; 1 << 20];
+    for _ in 0..300 {
+        encoder.write_all(&zeros).unwrap();
+    }
+    encoder.finish().unwrap();
+    let error = failure(pieces(&path), ReadOptions::default());
+    assert_eq!(error.kind(), Kind::LimitExceeded);
+    assert!(error.to_string().contains("bomb.gz"), "{error}");
+}
+
+#[test]
+fn blocks_that_are_large_together_are_waited_for_and_come_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lines");
+    let line = "x".repeat(20 << 20) + "\n";
+    std::fs::write(&path, line.repeat(8)).unwrap();
+    let options = ReadOptions { blocks_ahead: 100, ..ReadOptions::default() };
+    let mut records = Records::open(pieces(&path), options).unwrap();
+    let mut lines = 0;
+    while let Some(record) = records.read().unwrap() {
+        assert_eq!(record.len(), 20 << 20);
+        lines += 1;
+    }
+    assert_eq!(lines, 8);
 }
 
 #[test]

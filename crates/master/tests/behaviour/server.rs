@@ -76,7 +76,11 @@ fn of_lines(folder: &Path, lines: u64, lease: Duration) -> ServerConfig {
     let dataset = text(folder, "lines", lines);
     ServerConfig {
         rules: Rules { lease, ..Rules::default() },
-        split: master::dataset::Split { pieces_per_task: 1, text_piece_bytes: 1 },
+        split: master::dataset::Split {
+            pieces_per_task: Some(1),
+            text_piece_bytes: 1,
+            trainers: 1,
+        },
         dataset: dataset.patterns().to_vec(),
         ..ServerConfig::new(1)
     }

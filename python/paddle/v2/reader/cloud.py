@@ -13,6 +13,7 @@ out what they hold, and the pass stays open; `SGD.train` iterates again until it
 as the other trainers' synchronous steps must not wait for it.
 """
 
+import json
 import os
 import pickle
 import weakref
@@ -180,6 +181,7 @@ class _Source:
         # The last iteration ended before its pass did, and whether the next one continues it.
         self.is_open = False
         self.is_resumed = False
+        self._said_all_over = False
 
     def begin(self, downstream: Downstream) -> Iterator[Any]:
         """One pass, or the rest of one."""
@@ -195,6 +197,8 @@ class _Source:
                     is_late = False
                 elif isinstance(answer, str):
                     self.is_open = answer == "wait"
+                    if answer == "all_over":
+                        self._say_all_over()
                     return
                 else:
                     yield from self._read(answer, downstream)
@@ -234,6 +238,14 @@ class _Source:
             raise
         else:
             downstream.mark(lambda: self._finish(task))
+
+    def _say_all_over(self) -> None:
+        """Says once why there is no record; an empty pass must not look like a trained one."""
+        if not self._said_all_over:
+            self._said_all_over = True
+            passes = json.loads(self._client.status())["passes"]
+            noun = "pass was" if passes == 1 else "passes were"
+            LOGGER.info("nothing left to train: all %d %s finished", passes, noun)
 
     def _was_rolled_back(self) -> bool:
         """Whether the pass that is over is one before ours, which restored servers forgot."""

@@ -33,14 +33,17 @@ pub(crate) struct Serve {
     /// Files of the dataset: paths, or globs in quotes [default: trainers tell]
     #[arg(long, value_name = "GLOB", num_args = 1..)]
     pub(crate) dataset: Vec<String>,
-    /// Chunks that make a task
+    /// Chunks that make a task [default: at most 10, and enough tasks that each trainer gets 8]
+    #[arg(long = "chunk_per_task", alias = "chunk-per-task", value_name = "N")]
+    pub(crate) chunk_per_task: Option<u32>,
+    /// Trainers that share the tasks [default: PADDLE_INIT_NUM_GRADIENT_SERVERS, or 1]
     #[arg(
-        long = "chunk_per_task",
-        alias = "chunk-per-task",
+        long,
+        aliases = ["num_gradient_servers", "num-gradient-servers"],
         value_name = "N",
-        default_value_t = 10
+        value_parser = clap::value_parser!(u32).range(1..)
     )]
-    pub(crate) chunk_per_task: u32,
+    pub(crate) trainers: Option<u32>,
     /// About how many bytes of a text file make a chunk
     #[arg(long = "chunk_bytes", alias = "chunk-bytes", value_name = "SIZE", default_value = "4Mi")]
     pub(crate) chunk_bytes: contract::quantity::Quantity,
@@ -53,7 +56,7 @@ pub(crate) struct Serve {
         value_parser = cli::duration::parse
     )]
     pub(crate) task_timeout: Duration,
-    /// Failures of a task in one pass that are borne; with one more it is set aside
+    /// Failures of a task allowed per pass; after one more it is skipped and reported
     #[arg(
         long = "task_timeout_max",
         alias = "task-timeout-max",

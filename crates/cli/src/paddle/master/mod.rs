@@ -57,6 +57,7 @@ fn configure(args: Serve, environment: Environment) -> Result<ServerConfig> {
         split: Split {
             pieces_per_task: args.chunk_per_task,
             text_piece_bytes: args.chunk_bytes.bytes(),
+            trainers: args.trainers.unwrap_or(environment.trainers),
         },
         dataset: args.dataset,
         state_dir: args.state_dir,
