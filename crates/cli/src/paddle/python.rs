@@ -18,7 +18,9 @@ pub(crate) struct Args {
 
 /// Becomes the Python program `module`: its exit code and signals are those of this process.
 pub(crate) fn run(module: &str, args: &Args) -> Result<ExitCode> {
-    let python = interpreter(&super::this_program()?);
+    let program = std::env::current_exe()
+        .map_err(|source| Error::io("cannot find the program itself", source))?;
+    let python = interpreter(&program);
     // Without -P a file paddle.py in the current directory would hide the package.
     let failed = Command::new(&python).args(["-P", "-m", module]).args(&args.arguments).exec();
     Err(Error::io("cannot run Python; install the package with pip into an environment", failed)
