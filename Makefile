@@ -67,6 +67,7 @@ bench: build ## Run the benchmarks and print their tables
 	bash bench/data/run.sh
 	bash bench/engine/run.sh
 	bash bench/launch/run.sh
+	bash bench/v1/run.sh
 
 clean: ## Remove everything that was built
 	rm -rf target dist $(VENV) python/paddlecloud.data fuzz/target .mypy_cache .ruff_cache

@@ -47,15 +47,29 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", default="data", help="folder of train.txt.gz and test.txt.gz")
     parser.add_argument("--sentences", type=int, default=400)
+    parser.add_argument("--parts", type=int, default=2, help="files of train.list, for V1")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     os.makedirs(arguments.output, exist_ok=True)
     draw = random.Random(arguments.seed)
     for name, count in (("train", arguments.sentences), ("test", arguments.sentences // 4)):
-        path = os.path.join(arguments.output, f"{name}.txt.gz")
-        with gzip.open(path, "wt", encoding="utf-8") as file:
-            for _ in range(count):
-                file.write("\n".join(sentence(draw)) + "\n\n")
+        made = ["\n".join(sentence(draw)) + "\n\n" for _ in range(count)]
+        write(arguments.output, f"{name}.txt.gz", made)
+        # For V1, which names files in a list: the same sentences, dealt out.
+        parts = arguments.parts if name == "train" else 1
+        paths = [
+            write(arguments.output, f"{name}-{part}.txt.gz", made[part::parts])
+            for part in range(parts)
+        ]
+        with open(os.path.join(arguments.output, f"{name}.list"), "w", encoding="utf-8") as file:
+            file.writelines(f"{path}\n" for path in paths)
+
+
+def write(folder, name, texts):
+    path = os.path.join(folder, name)
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.writelines(texts)
+    return path
 
 
 if __name__ == "__main__":

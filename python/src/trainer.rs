@@ -13,6 +13,7 @@ use numpy::{PyArray1, PyArrayMethods};
 use pserver::client::tls;
 use pyo3::prelude::*;
 use serde::Deserialize;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use trainer::{Inference as Answers, Recipe, RemoteConfig, Trainer as Steps, View};
 
@@ -158,6 +159,31 @@ impl Trainer {
     /// A pass is over; with several trainers this waits for all.
     fn finish_pass(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, Steps::finish_pass)
+    }
+
+    /// From now on metrics are also counted for a period, until the next call.
+    fn start_period(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, Steps::start_period)
+    }
+
+    /// The metrics since the period began.
+    fn period_metrics(&self, py: Python<'_>) -> PyResult<Metrics> {
+        self.with(py, |steps| Ok(steps.period_metrics()))
+    }
+
+    /// Saves the model as a directory, with further files, and what is needed to go on with it.
+    fn save(
+        &self,
+        py: Python<'_>,
+        directory: PathBuf,
+        files: Vec<(String, Vec<u8>)>,
+    ) -> PyResult<()> {
+        self.with(py, |steps| steps.save(&directory, files))
+    }
+
+    /// Goes on where a saved model was; False if the directory has only values.
+    fn resume(&self, py: Python<'_>, directory: PathBuf) -> PyResult<bool> {
+        self.with(py, |steps| steps.resume(&directory))
     }
 
     /// The metrics since the pass began.

@@ -2,6 +2,7 @@
 //! may look at between the two halves.
 
 use crate::matching::Matching;
+use crate::model_file::{self, Beside};
 use crate::parameters::Parameters;
 use crate::recipe::Recipe;
 use crate::servers::Servers;
@@ -12,6 +13,8 @@ use engine::batch::{Batch, Output, Rows};
 use engine::evaluator::Tally;
 use engine::{Culprit, Network, NetworkIndex, Prepared, Seen};
 use pserver::client::Restored;
+use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use table::gradient::Gradient;
 use table::optimizer::Optimizer;
@@ -29,6 +32,8 @@ pub struct Trainer {
     steps: u64,
     batch_tally: Tally,
     pass_tally: Tally,
+    /// Since [`Trainer::start_period`] was called, if it was.
+    period_tally: Option<Tally>,
     test_tally: Tally,
     last: Option<Last>,
     test_view: View,
@@ -106,6 +111,7 @@ impl Trainer {
         Ok(Trainer {
             batch_tally: network.tally()?,
             pass_tally: network.tally()?,
+            period_tally: None,
             test_tally: network.tally()?,
             network,
             parameters,
@@ -153,6 +159,9 @@ impl Trainer {
         self.batch_tally.clear();
         self.batch_tally.add(&trained.seen)?;
         self.pass_tally.add(&trained.seen)?;
+        if let Some(period) = &mut self.period_tally {
+            period.add(&trained.seen)?;
+        }
         let (cost, samples) = (trained.cost, prepared.samples());
         let engine::Trained { gradients, measured, seen, .. } = trained;
         self.last = Some(Last { prepared, seen, gradients, measured, is_due: true });
@@ -262,6 +271,49 @@ impl Trainer {
     /// The figures of the evaluators since the pass began.
     pub fn pass_metrics(&self) -> Vec<(String, f64)> {
         self.pass_tally.read()
+    }
+
+    /// The figures of the evaluators are from now on also counted for a period, which ends with
+    /// the next call.
+    pub fn start_period(&mut self) -> Result<()> {
+        match &mut self.period_tally {
+            Some(period) => period.clear(),
+            None => self.period_tally = Some(self.network.tally()?),
+        }
+        Ok(())
+    }
+
+    /// The figures of the evaluators since the period began; none if none did.
+    pub fn period_metrics(&self) -> Vec<(String, f64)> {
+        self.period_tally.as_ref().map(Tally::read).unwrap_or_default()
+    }
+
+    /// Saves the model, averages where the optimizer averages, with further files beside it; and,
+    /// where the optimizer is in this process, what is needed to go on with the training.
+    pub fn save(&self, directory: &Path, files: Vec<(String, Vec<u8>)>) -> Result<()> {
+        let write = |writer: &mut dyn Write| self.updater.write_state(self.steps, writer);
+        let state: Option<&dyn Fn(&mut dyn Write) -> Result<()>> =
+            if self.updater.keeps_state() { Some(&write) } else { None };
+        let beside = Beside { files, state };
+        model_file::save_directory(&self.parameters, directory, self.test_view, &beside)
+    }
+
+    /// Goes on where [`Trainer::save`] was called, whose values were loaded before. Whether the
+    /// directory has what is needed: if not, the optimizer begins anew.
+    ///
+    /// # Errors
+    /// [`contract::Kind::Conflict`] if it is of another optimizer or network, and nothing was
+    /// changed; if the file is damaged.
+    pub fn resume(&mut self, directory: &Path) -> Result<bool> {
+        if !self.updater.keeps_state() {
+            return Ok(false);
+        }
+        let Some((mut reader, bytes)) = model_file::open_state(directory)? else {
+            return Ok(false);
+        };
+        let named = |error: Error| error.with("directory", directory.display());
+        self.steps = self.updater.read_state(&mut reader, bytes).map_err(named)?.steps;
+        Ok(true)
     }
 
     /// Begins a test with the values of now: averages, where the optimizer averages.

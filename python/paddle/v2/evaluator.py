@@ -4,11 +4,9 @@ An evaluator belongs to the layers it looks at; it is counted in every network t
 """
 
 import dataclasses
-import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from paddle import _native
 from paddle.v2 import mistake, naming
 from paddle.v2 import printer as printing
 
@@ -43,10 +41,11 @@ def attach(
     printer: printing.Printer | None = None,
 ) -> Evaluator:
     """Checks an evaluator and hands it to the layers it looks at."""
+    from paddle.v2.layer import planning
+
     evaluator = Evaluator(name, kind, tuple(inputs), attributes, printer)
-    shapes = json.dumps([layer.shape for layer in inputs])
     with mistake.reported_here():
-        _native.check_evaluator(json.dumps(evaluator.describe(name)), shapes)
+        planning.check_evaluator(evaluator.describe(name), [layer.shape for layer in inputs])
     for layer in inputs:
         layer.evaluators.append(evaluator)
     return evaluator

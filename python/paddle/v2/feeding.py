@@ -19,6 +19,9 @@ class Feeder:
         self._places = _places(network.inputs(), feeding)
 
     def __call__(self, samples: Any) -> _native.Batch:
+        # Readers may convert ahead.
+        if isinstance(samples, _native.Batch):
+            return samples
         try:
             return self._network.feed(samples, self._places)
         except errors.InvalidError as error:

@@ -76,10 +76,12 @@ class SGD:
         num_passes: int | None = None,
         event_handler: Callable[[Any], None] | None = None,
         feeding: Any = None,
+        start_pass: int = 0,
     ) -> None:
         """Trains on every batch of `reader()`, `num_passes` times; `paddle.job.passes` by default.
 
-        `event_handler` is called with the events of `paddle.event` as they happen.
+        `event_handler` is called with the events of `paddle.event` as they happen. Passes are
+        counted from `start_pass`.
 
         A program that is started again in a job with parameter servers goes on where it was: passes
         and batches that the servers have are skipped, so `reader` must give the same batches again.
@@ -89,6 +91,7 @@ class SGD:
         settings = config.current()
         passes = settings.num_passes if num_passes is None else num_passes
         mistake.whole("num_passes", passes, 0)
+        mistake.whole("start_pass", start_pass, 0)
         if event_handler is not None and not callable(event_handler):
             raise mistake.wrong_type(
                 f"event_handler must be a function but is {mistake.kind_of(event_handler)}"
@@ -107,7 +110,7 @@ class SGD:
         show = _Show(Progress(settings, is_remote=self._servers is not None), event_handler)
         cloud.set_consumer(trainer)
         try:
-            for pass_id in range(passes):
+            for pass_id in range(start_pass, start_pass + passes):
                 self._train_pass(pass_id, reader, feeder, show)
                 self._passes += 1
             if self._passes > finished and passes > 0 and not show.progress.has_stepped:
@@ -139,6 +142,14 @@ class SGD:
         """Writes the model as it is on the servers, or here."""
         self._connect()
         self._parameters.to_tar(file)
+
+    def connect(self) -> _native.Trainer:
+        """What computes the steps; connects to the servers, if that was not done yet."""
+        return self._connect()
+
+    def feeder(self, feeding: Any = None) -> Feeder:
+        """Converts batches of samples; readers may do so ahead of the training."""
+        return Feeder(self._network, feeding)
 
     def get_topology(self) -> Topology:
         """The network that is trained."""
@@ -285,7 +296,9 @@ def _leave_again(trainer: _native.Trainer) -> None:
 
 
 @atexit.register
-def _leave() -> None:
-    for trainer in _leaving:
+def leave() -> None:
+    """Tells the servers of every training that ended well; done when the program ends."""
+    while _leaving:
+        trainer = _leaving.pop()
         trainer.goodbye()
         trainer.close()

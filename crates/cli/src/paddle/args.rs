@@ -1,8 +1,8 @@
 //! The verbs of `paddle`. Their own arguments are beside their code.
 
 use crate::{
-    attach, completions, conduct, jobs, kill, launch, logs, master, pserver, rank, recordio,
-    supervise, version,
+    attach, completions, conduct, jobs, kill, launch, logs, master, pserver, python, rank,
+    recordio, supervise, version,
 };
 use clap::{Parser, Subcommand};
 
@@ -18,6 +18,8 @@ pub(crate) struct Paddle {
 pub(crate) enum Verb {
     /// Print the version and what this build contains
     Version(version::Args),
+    /// Train a V1 configuration: paddle train --config=trainer_config.py
+    Train(python::Args),
     Launch(Box<launch::Args>),
     Jobs(jobs::Args),
     Attach(attach::Args),
@@ -28,6 +30,17 @@ pub(crate) enum Verb {
     /// Inspect, print, check and convert RecordIO files
     #[command(subcommand)]
     Recordio(recordio::Verb),
+    /// Print what a V1 configuration describes
+    #[command(name = "dump_config")]
+    DumpConfig(python::Args),
+    /// Draw the network of a V1 configuration
+    #[command(name = "make_diagram")]
+    MakeDiagram(python::Args),
+    /// Put a V1 configuration and a saved model into one file
+    #[command(name = "merge_model")]
+    MergeModel(python::Args),
+    /// Draw costs and figures from the log of a training
+    Plotcurve(python::Args),
     Completions(completions::Args),
     /// Run a submitted job to its end (started when one is submitted)
     #[command(hide = true)]

@@ -11,6 +11,7 @@ mod logs;
 mod master;
 mod node;
 mod pserver;
+mod python;
 mod rank;
 mod recordio;
 mod service;
@@ -35,6 +36,11 @@ fn main() -> ExitCode {
         Verb::Attach(args) => attach::run(&args),
         Verb::Logs(args) => logs::run(&args),
         Verb::Kill(args) => kill::run(&args),
+        Verb::Train(args) => python::run("paddle.v1.train", &args),
+        Verb::DumpConfig(args) => python::run("paddle.utils.dump_config", &args),
+        Verb::MakeDiagram(args) => python::run("paddle.utils.make_model_diagram", &args),
+        Verb::MergeModel(args) => python::run("paddle.utils.merge_model", &args),
+        Verb::Plotcurve(args) => python::run("paddle.utils.plotcurve", &args),
         Verb::Completions(args) => completions::run(&args),
         Verb::Conduct(args) => conduct::run(&args),
         Verb::Supervise(args) => supervise::run(&args),

@@ -159,28 +159,6 @@ fn the_documented_command_line_runs_the_package_with_its_flags() {
 }
 
 #[test]
-fn the_documented_example_runs_a_package_of_ones_own() {
-    let Some(machines) = machines() else { return };
-    let dispatch = Dispatch::new(machines);
-    fs::write(dispatch.package().join("train.py"), "import sys\nprint(sys.argv[1:])\n").unwrap();
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/cluster_train/run.sh");
-    let bin = Path::new(env!("CARGO_BIN_EXE_paddle")).parent().unwrap();
-    let hosts = machines.hosts(2);
-    let arguments = [example, "--nics=", "--port=0", "--allow-idle", "--hosts", &hosts];
-    let mut command = dispatch.job.command("sh", &arguments);
-    command.arg("--ssh_config").arg(machines.ssh_config());
-    command.arg(format!("--root_dir={}", relative(dispatch.job.folder())));
-    command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
-    command.env("PATH_TO_LOCAL_WORKSPACE", dispatch.package());
-    let ended = dispatch.job.run_to_the_end(command);
-    assert_eq!(ended.code, 0, "{ended:?}");
-    for rank in 0..2 {
-        let line = format!("trainer-{rank} | ['--preset=test', '--drop_rate=0']\n");
-        assert!(ended.stdout.contains(&line), "{ended:?}");
-    }
-}
-
-#[test]
 fn a_host_that_cannot_be_reached_fails_the_launch_before_anything_starts() {
     let Some(machines) = machines() else { return };
     let dispatch = Dispatch::new(machines);

@@ -27,6 +27,8 @@ pub enum SetBy {
     Cluster,
     /// The user, who may leave it out.
     User,
+    /// The user, for the `paddle` command itself: it tells nothing about a job.
+    CommandUser,
 }
 
 impl Variable {
@@ -37,7 +39,7 @@ impl Variable {
 
     /// Whether a job may bring its own value.
     pub fn may_be_set_by_user(&self) -> bool {
-        self.set_by == SetBy::User
+        matches!(self.set_by, SetBy::User | SetBy::CommandUser)
     }
 }
 
@@ -116,14 +118,15 @@ pub const VARIABLES: &[Variable] = &[
     cluster("SLURM_NTASKS", "the number of trainers under Slurm", "2"),
     // What users add.
     user("PADDLE_TRAINERS", "the number of trainers, in older manifests", "2"),
-    user(
-        "PADDLE_JOBS_DIR",
-        "where `paddle` keeps what it knows of jobs on this machine",
-        "/var/lib/paddle/jobs",
-    ),
     user("PADDLE_PSERVERS", "the number of parameter servers, in older manifests", "2"),
     user("CPU_NUM", "threads inside one trainer, in Fluid manifests", "2"),
     user("FLAGS_rpc_deadline", "milliseconds to wait for a server's answer", "180000"),
+    Variable {
+        name: "PADDLE_JOBS_DIR",
+        meaning: "where `paddle` keeps what it knows of jobs on this machine",
+        example: "/var/lib/paddle/jobs",
+        set_by: SetBy::CommandUser,
+    },
 ];
 
 const fn backend(name: &'static str, meaning: &'static str, example: &'static str) -> Variable {

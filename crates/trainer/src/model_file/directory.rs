@@ -12,6 +12,17 @@ use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 const DONE: &str = "done";
+/// What a training in this process is beyond its values, see [`crate::updater::Updater`].
+const STATE: &str = "trainer_state";
+
+/// What a pass directory has beside the parameters.
+#[derive(Default)]
+pub struct Beside<'a> {
+    /// Names and contents of further files.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// Writes the state of the training.
+    pub state: Option<&'a dyn Fn(&mut dyn Write) -> Result<()>>,
+}
 
 /// What to do about a parameter that the directory does not have, as
 /// `load_missing_parameter_strategy`.
@@ -45,8 +56,7 @@ pub fn pass_directory(save_dir: &Path, pass: u64) -> PathBuf {
     save_dir.join(format!("pass-{pass:05}"))
 }
 
-/// Saves all parameters as `pass-%05d` in `save_dir`, which appears complete or not at all; what
-/// was saved there before is replaced. Returns its path.
+/// Saves all parameters as `pass-%05d` in `save_dir`. Returns its path.
 pub fn save_pass(
     parameters: &Parameters,
     save_dir: &Path,
@@ -54,7 +64,33 @@ pub fn save_pass(
     view: View,
 ) -> Result<PathBuf> {
     let path = pass_directory(save_dir, pass);
-    disk::publish_folder(&path, |folder| {
+    save_directory(parameters, &path, view, &Beside::default())?;
+    Ok(path)
+}
+
+/// Saves all parameters as a directory, which appears complete or not at all; what was saved there
+/// before is replaced.
+pub fn save_directory(
+    parameters: &Parameters,
+    path: &Path,
+    view: View,
+    beside: &Beside<'_>,
+) -> Result<()> {
+    disk::publish_folder(path, |folder| {
+        for (name, content) in &beside.files {
+            if !is_file_name(name) || name == STATE || parameters.index(name).is_ok() {
+                return Err(Error::invalid(
+                    "a file of this name cannot be beside the parameters; rename it",
+                )
+                .with("file", name));
+            }
+            disk::publish(&folder.join(name), Access::Ordinary, content)?;
+        }
+        if let Some(state) = beside.state {
+            let mut file = PendingFile::create(&folder.join(STATE), Access::Ordinary)?;
+            state(&mut file)?;
+            file.publish()?;
+        }
         for (index, description) in parameters.indices().zip(parameters.descriptions()) {
             check_name(&description.name)?;
             let mut content = Content::open(parameters, index, view)?;
@@ -74,8 +110,23 @@ pub fn save_pass(
         let text = concat!("paddle ", env!("CARGO_PKG_VERSION"), "\n");
         disk::publish(&folder.join(DONE), Access::Ordinary, text.as_bytes())
     })
-    .map_err(|error| error.with("directory", path.display()))?;
-    Ok(path)
+    .map_err(|error| error.with("directory", path.display()))
+}
+
+/// Opens the state of the training in a saved directory, with its length in bytes; `None` if it has
+/// none.
+pub fn open_state(directory: &Path) -> Result<Option<(impl Read, u64)>> {
+    let failed = |source| {
+        Error::io("cannot read the state of the training", source)
+            .with("directory", directory.display())
+    };
+    let path = directory.join(STATE);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let file = File::open(path).map_err(failed)?;
+    let bytes = file.metadata().map_err(failed)?.len();
+    Ok(Some((BufReader::new(file), bytes)))
 }
 
 /// Loads all parameters from a pass directory.
@@ -139,8 +190,7 @@ fn keys_name(name: &str) -> String {
 
 /// A parameter's name is its file's: it must stay in the folder and clear of its other files.
 fn check_name(name: &str) -> Result<()> {
-    let is_plain = Path::new(name).file_name() == Some(name.as_ref());
-    if is_plain && !name.contains(['/', '\\', '\0']) && ![DONE, "path.txt"].contains(&name) {
+    if is_file_name(name) && ![DONE, STATE, "path.txt"].contains(&name) {
         return Ok(());
     }
     Err(Error::new(
@@ -149,6 +199,10 @@ fn check_name(name: &str) -> Result<()> {
          tar or safetensors",
     )
     .with("parameter", name))
+}
+
+fn is_file_name(name: &str) -> bool {
+    Path::new(name).file_name() == Some(name.as_ref()) && !name.contains(['/', '\\', '\0'])
 }
 
 fn write_numbers(path: &Path, numbers: Numbers, count: u64, reader: &mut dyn Read) -> Result<()> {

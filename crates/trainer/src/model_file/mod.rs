@@ -17,6 +17,8 @@ mod parameter_file;
 mod safetensors;
 mod tar;
 
-pub use directory::{Missing, load_pass, pass_directory, save_pass};
+pub use directory::{
+    Beside, Missing, load_pass, open_state, pass_directory, save_directory, save_pass,
+};
 pub use safetensors::{init_from_safetensors, to_safetensors};
 pub use tar::{from_tar, init_from_tar, to_tar};

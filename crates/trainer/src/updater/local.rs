@@ -3,11 +3,13 @@
 //! Steps, samples and passes are counted as a shard of the servers counts them for a single sync
 //! trainer, and the same code applies the gradients, so the results have the same bits.
 
+use super::state::{Counts, Trained};
 use super::{Updater, Wanted, read};
 use crate::recipe::Recipe;
 use crate::values::{DescriptionIndex, Values};
 use contract::Result;
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use table::gradient::Gradient;
@@ -45,6 +47,11 @@ impl Local {
 
     fn now(&self) -> Now {
         Now { step: self.version, rate: self.recipe.optimizer.rate(self.samples, self.pass) }
+    }
+
+    fn trained(&self) -> Trained<'_> {
+        let indices = self.trained.iter().copied().collect();
+        Trained { values: &self.values, indices, optimizer: &self.recipe.optimizer }
     }
 
     fn turn(&self) {
@@ -87,6 +94,22 @@ impl Updater for Local {
         self.pass += 1;
         self.turn();
         Ok(())
+    }
+
+    fn keeps_state(&self) -> bool {
+        true
+    }
+
+    fn write_state(&self, steps: u64, writer: &mut dyn Write) -> Result<()> {
+        let Local { version: updates, samples, pass: passes, .. } = *self;
+        self.trained().write(Counts { steps, updates, samples, passes }, writer)
+    }
+
+    fn read_state(&mut self, reader: &mut dyn Read, bytes: u64) -> Result<Counts> {
+        let counts = self.trained().read(reader, bytes)?;
+        (self.version, self.samples, self.pass) = (counts.updates, counts.samples, counts.passes);
+        self.turn();
+        Ok(counts)
     }
 
     fn goodbye(&mut self) -> Result<()> {

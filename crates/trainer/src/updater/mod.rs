@@ -2,13 +2,16 @@
 
 mod local;
 mod remote;
+mod state;
 
 pub use local::Local;
 pub use remote::{Remote, RemoteConfig};
+pub use state::Counts;
 
 use crate::values::{DescriptionIndex, Values, View};
-use contract::Result;
+use contract::{Error, Kind, Result};
 use pserver::client::Restored;
+use std::io::{Read, Write};
 use std::sync::Arc;
 use table::gradient::Gradient;
 
@@ -68,11 +71,33 @@ pub trait Updater: Send + Sync {
         Resume::default()
     }
 
+    /// Whether what the optimizer keeps is in this process, so that it can be saved from here.
+    fn keeps_state(&self) -> bool {
+        false
+    }
+
+    /// Writes how far the training is and what the optimizer keeps, after `steps` batches.
+    fn write_state(&self, _steps: u64, _writer: &mut dyn Write) -> Result<()> {
+        Err(elsewhere())
+    }
+
+    /// Takes over what [`Updater::write_state`] wrote in `bytes` bytes.
+    ///
+    /// # Errors
+    /// [`Kind::Conflict`] if it is of another optimizer or network: nothing was changed then.
+    fn read_state(&mut self, _reader: &mut dyn Read, _bytes: u64) -> Result<Counts> {
+        Err(elsewhere())
+    }
+
     /// Training is over for good; no call may follow.
     fn goodbye(&mut self) -> Result<()>;
 
     /// This trainer and the number of trainers.
     fn rank(&self) -> (u32, u32);
+}
+
+fn elsewhere() -> Error {
+    Error::new(Kind::Unsupported, "the servers keep the state of this training; they save it")
 }
 
 /// The values, in this process, of a parameter that the updater does not train. Only a sparse one

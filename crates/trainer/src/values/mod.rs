@@ -15,6 +15,7 @@ use crate::description::Description;
 use contract::{Error, Kind, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+pub(crate) use storage::Kept;
 use storage::{First, Storage};
 use table::model::PARAMETERS_MAX;
 

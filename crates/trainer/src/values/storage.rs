@@ -72,6 +72,15 @@ impl Training {
     }
 }
 
+/// What an optimizer keeps of a parameter, or of some of its rows.
+pub(crate) struct Kept {
+    /// Of rows: their keys.
+    pub(crate) keys: Option<Vec<u64>>,
+    pub(crate) values: Vec<f32>,
+    pub(crate) state: Vec<f32>,
+    pub(crate) counters: Vec<u32>,
+}
+
 /// All elements of a dense parameter.
 #[derive(Default)]
 pub(super) struct Dense {
@@ -132,6 +141,25 @@ impl Dense {
         self.state = vec![0.0; columns.state.len() * elements];
         self.counters = vec![0; columns.counters.len()];
         self.training = Some(training);
+    }
+
+    /// What the optimizer keeps beside the values, and how many numbers of each.
+    pub(super) fn kept(&mut self, first: &First, elements: usize) -> Kept {
+        let values = self.value(first, elements).to_vec();
+        Kept { keys: None, values, state: self.state.clone(), counters: self.counters.clone() }
+    }
+
+    pub(super) fn kept_sizes(&self) -> (usize, usize) {
+        (self.state.len(), self.counters.len())
+    }
+
+    /// Takes what [`Dense::kept`] gave; without values, those that are there stay.
+    pub(super) fn restore(&mut self, kept: Kept) {
+        if !kept.values.is_empty() {
+            self.value = Some(Arc::new(kept.values));
+        }
+        (self.state, self.counters) = (kept.state, kept.counters);
+        self.is_changed = true;
     }
 
     /// Drops what an optimizer in this process kept.
@@ -265,6 +293,42 @@ impl Rows {
             }
         });
         (keys, values)
+    }
+
+    /// Rows as they lie in the table, what they owe not settled.
+    pub(super) fn kept(&self, from: usize, count: usize) -> Kept {
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        let (mut state, mut counters) = (Vec::new(), Vec::new());
+        self.table.scan(from, count, |key, row| {
+            keys.push(key);
+            values.extend_from_slice(row.value);
+            state.extend_from_slice(row.state);
+            counters.extend_from_slice(row.counters);
+        });
+        Kept { keys: Some(keys), values, state, counters }
+    }
+
+    /// Numbers of state and counters of a row.
+    pub(super) fn kept_sizes(&self) -> (usize, usize) {
+        let shape = self.table.shape();
+        (shape.state, shape.counters)
+    }
+
+    /// Forgets all rows.
+    pub(super) fn clear(&mut self) {
+        self.table = SparseTable::new(self.table.shape(), usize::MAX);
+        self.fetched = Fetched::default();
+    }
+
+    /// Adds rows that [`Rows::kept`] gave.
+    pub(super) fn restore(&mut self, kept: &Kept) -> Result<()> {
+        let Shape { width, state, counters } = self.table.shape();
+        let keys = kept.keys.as_deref().unwrap_or_default();
+        self.table.insert(keys, |place, row| {
+            row.value.copy_from_slice(&kept.values[place * width..][..width]);
+            row.state.copy_from_slice(&kept.state[place * state..][..state]);
+            row.counters.copy_from_slice(&kept.counters[place * counters..][..counters]);
+        })
     }
 
     /// Begins to be trained. Rows have as many columns as their optimizer needs, so those that are

@@ -1,7 +1,7 @@
 //! What updaters do with the values: bind an optimizer, fetch, apply, renew. By index, as they have
 //! matched the names once.
 
-use super::storage::{Storage, Training};
+use super::storage::{Kept, Storage, Training};
 use super::{DescriptionIndex, Values};
 use crate::recipe::Recipe;
 use contract::{Error, Kind, Result};
@@ -75,6 +75,57 @@ impl Values {
     /// What `owner` trains is from now on read and updated at `now`.
     pub(crate) fn turn(&self, index: DescriptionIndex, owner: u64, now: Now) {
         self.storage(index).turn(owner, now);
+    }
+
+    /// What an optimizer of this process keeps: of a dense parameter all, of a sparse one the rows
+    /// from the `from`-th on.
+    pub(crate) fn kept(&self, index: DescriptionIndex, from: usize, count: usize) -> Result<Kept> {
+        match &mut *self.storage(index) {
+            Storage::Dense(dense) => {
+                Ok(dense.kept(self.first(index), self.elements(index)? as usize))
+            }
+            Storage::Rows(rows) => Ok(rows.kept(from, count)),
+            Storage::Away => Err(self.away(index)),
+        }
+    }
+
+    /// Rows, if it is sparse, and the numbers of state and counters in all or in a row.
+    pub(crate) fn kept_sizes(
+        &self,
+        index: DescriptionIndex,
+    ) -> Result<(Option<u64>, usize, usize)> {
+        let (rows, (state, counters)) = match &*self.storage(index) {
+            Storage::Dense(dense) => (None, dense.kept_sizes()),
+            Storage::Rows(rows) => (Some(rows.len() as u64), rows.kept_sizes()),
+            Storage::Away => return Err(self.away(index)),
+        };
+        Ok((rows, state, counters))
+    }
+
+    /// Forgets the rows of a sparse parameter, before [`Values::restore`] brings others.
+    pub(crate) fn forget_rows(&self, index: DescriptionIndex) -> Result<()> {
+        match &mut *self.storage(index) {
+            Storage::Dense(_) => Ok(()),
+            Storage::Rows(rows) => {
+                rows.clear();
+                Ok(())
+            }
+            Storage::Away => Err(self.away(index)),
+        }
+    }
+
+    /// Takes what [`Values::kept`] gave, which has the sizes of [`Values::kept_sizes`].
+    pub(crate) fn restore(&self, index: DescriptionIndex, kept: Kept) -> Result<()> {
+        let keys = kept.keys.as_deref().unwrap_or_default();
+        self.check_rows(index, keys, keys.len() * self.description(index).width())?;
+        match &mut *self.storage(index) {
+            Storage::Dense(dense) => {
+                dense.restore(kept);
+                Ok(())
+            }
+            Storage::Rows(rows) => rows.restore(&kept),
+            Storage::Away => Err(self.away(index)),
+        }
     }
 
     /// The elements of a dense parameter, if they may differ from the first ones.

@@ -6,6 +6,7 @@ mod servers;
 
 mod damage;
 mod files;
+mod resuming;
 mod steps;
 mod training;
 mod values;

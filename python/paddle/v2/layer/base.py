@@ -6,14 +6,12 @@ said of the parameters.
 
 import dataclasses
 import itertools
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from paddle import _native
 from paddle.v2 import activation, attr, mistake
 from paddle.v2.data_type import InputType
-from paddle.v2.layer import scope
+from paddle.v2.layer import planning, scope
 
 if TYPE_CHECKING:
     from paddle.v2.evaluator import Evaluator
@@ -102,8 +100,7 @@ class Layer:
         for parent in parents:
             scope.check_visible(parent, self.within)
         asked = {**description, "inputs": [parent.name for parent in parents], "parameters": []}
-        shapes = json.dumps([parent.shape for parent in parents])
-        plan = json.loads(_native.plan_layer(json.dumps(asked), shapes))
+        plan = planning.plan_layer(asked, [parent.shape for parent in parents])
         # Layers are made after their inputs, so this order is one in which they can be computed.
         self.serial = next(_serials)
         self.parents = tuple(parents)

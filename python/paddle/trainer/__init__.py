@@ -1,0 +1,1 @@
+"""The packages that V1 programs import: `PyDataProvider2` and `config_parser`."""

@@ -1,0 +1,157 @@
+"""What a V1 configuration finds without importing anything, and `parse_config`."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from paddle import errors
+from paddle.v1 import workspace
+from paddle.v1.recording import current
+from paddle.v1.settings import Settings
+from paddle.v2 import mistake
+from paddle.v2.attr import HookAttr
+
+__all__ = [
+    "Import",
+    "Inputs",
+    "Outputs",
+    "Settings",
+    "cluster_config",
+    "default_decay_rate",
+    "default_device",
+    "default_gradient_clipping_threshold",
+    "default_initial_mean",
+    "default_initial_smart",
+    "default_initial_std",
+    "default_initial_strategy",
+    "default_momentum",
+    "default_num_batches_regularization",
+    "default_update_hooks",
+    "get_config_arg",
+    "parse_config",
+]
+
+_TRUE, _FALSE = ("True", "1", "true"), ("False", "0", "false")
+
+
+def names() -> dict[str, Any]:
+    """What every configuration finds, by name."""
+    found = {name: globals()[name] for name in __all__ if name != "parse_config"}
+    return found | {"open": workspace.open_file}
+
+
+@mistake.checked_arguments
+def get_config_arg(name: str, type: Callable[[str], Any], default: Any = None) -> Any:
+    """A value of `--config_args=name=value,…`; `default` if it is not given."""
+    text = current().arguments.get(name)
+    if text is None:
+        return default
+    if type is bool:
+        if text not in _TRUE and text not in _FALSE:
+            raise mistake.invalid(f"config_args: {name} must be True or False but is {text!r}")
+        return text in _TRUE
+    try:
+        return type(text)
+    except (ValueError, TypeError):
+        kind = getattr(type, "__name__", type)
+        raise mistake.invalid(
+            f"config_args: {name} must be of type {kind} but is {text!r}"
+        ) from None
+
+
+@mistake.checked_arguments
+def Import(config_file: str, local_args: dict[str, Any] | None = None) -> None:  # noqa: N802
+    """Executes another configuration as if it stood here."""
+    from paddle.v1.configuration import _compile, run
+
+    recording = current()
+    if config_file not in recording.imported:
+        recording.imported.append(config_file)
+    recording.namespace.update(local_args or {})
+    run(_compile(config_file), recording)
+
+
+def cluster_config(**arguments: Any) -> None:
+    """Where the data and the results of a cluster's job are; for `paddle cluster_train`."""
+    current().cluster.update(arguments)
+
+
+def Inputs(*names: str) -> None:  # noqa: N802
+    """As `inputs`, by the names of data layers."""
+    recording = current()
+    recording.inputs = [_find(recording.data_layers, name) for name in names]
+
+
+def Outputs(*_names: str) -> None:  # noqa: N802
+    """By names, in the original's low-level configurations."""
+    raise mistake.unsupported("Outputs takes names of low-level layers; call outputs(layer)")
+
+
+def _find(layers: dict[str, Any], name: str) -> Any:
+    if name not in layers:
+        raise mistake.invalid(f"there is no data layer {name!r}{mistake.suggestion(name, layers)}")
+    return layers[name]
+
+
+def default_momentum(value: float) -> None:
+    """The momentum of a MomentumOptimizer that says none."""
+    current().defaults.momentum = mistake.real("momentum", value)
+
+
+def default_decay_rate(value: float) -> None:
+    """The rate of L2 regularization where settings say none."""
+    current().defaults.decay_rate = mistake.real("decay_rate", value)
+
+
+def default_gradient_clipping_threshold(value: float) -> None:
+    """The threshold where settings say none."""
+    current().defaults.gradient_clipping_threshold = mistake.real("threshold", value)
+
+
+def default_initial_std(value: float) -> None:
+    """The standard deviation of the first values of weights that say nothing of theirs."""
+    current().defaults.weights["std"] = mistake.real("initial_std", value)
+
+
+def default_initial_mean(value: float) -> None:
+    """The mean of the first values of weights that say nothing of theirs."""
+    current().defaults.weights["mean"] = mistake.real("initial_mean", value)
+
+
+def default_initial_strategy(value: int) -> None:
+    """0 for normal first values of such weights, 1 for even ones."""
+    if value not in (0, 1):
+        raise mistake.invalid("initial_strategy must be 0 (normal) or 1 (uniform)", given=value)
+    current().defaults.weights["strategy"] = value
+
+
+def default_initial_smart(value: bool) -> None:
+    """Whether such weights have a standard deviation of 1/√rows, which is the default."""
+    current().defaults.weights["smart"] = bool(value)
+
+
+def default_num_batches_regularization(value: int) -> None:
+    """How many batches share one regularization: 1."""
+    if value != 1:
+        raise mistake.unsupported("num_batches_regularization must be 1", given=value)
+
+
+def default_device(_device: int) -> None:
+    """Accepted and ignored: a network runs on one device."""
+
+
+def default_update_hooks(_hooks: Any) -> None:
+    """Pruning, in the original."""
+    HookAttr()
+
+
+def parse_config(config_file: str | os.PathLike[str], config_arg_str: str = "") -> Any:
+    """Reads a configuration and its data provider; returns what `paddle.v1` knows of it."""
+    from paddle.v1 import configuration, provider
+
+    path = os.fspath(config_file)
+    if not isinstance(path, str):
+        raise errors.WrongTypeError("config_file must be a path")
+    return configuration.read(
+        path, configuration.parse_arguments(config_arg_str), provider.Providers().find_types
+    )

@@ -1,0 +1,274 @@
+"""Reading a configuration file: it is executed twice.
+
+The first time layers are only sketched: that tells the data sources and the order of the inputs,
+which the data provider needs. The provider then tells what each data layer is fed with, and the
+second time every layer is checked where it is written. What the file prints is shown once.
+"""
+
+import builtins
+import contextlib
+import dataclasses
+import io
+import os
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+from paddle import errors
+from paddle.v1.recording import Recording, Source, recorded
+from paddle.v1.settings import build_optimizer
+from paddle.v2 import mistake, naming
+from paddle.v2.data_type import InputType
+from paddle.v2.layer import Layer, planning
+from paddle.v2.optimizer import Optimizer
+
+# A file that is longer is no configuration.
+FILE_BYTES_MAX = 16 << 20
+
+
+class UserError(errors.InvalidError):
+    """An exception of the user's own code, in a configuration."""
+
+
+class OrderError(errors.InvalidError):
+    """The values of a provider are not as many as the inputs."""
+
+
+Types = Sequence[InputType] | Mapping[str, InputType]
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration:
+    """What a file describes.
+
+    order is the names of the data layers in the order of a provider's values; outputs are what is
+    trained or asked for; extra_layers are what evaluators look at beside them. files has the
+    configuration and what it imports.
+    """
+
+    path: str
+    files: list[str]
+    batch_size: int | None
+    optimizer: Optimizer | None
+    train: Source | None
+    test: Source | None
+    order: list[str]
+    outputs: list[Layer]
+    extra_layers: list[Layer]
+    cluster: dict[str, Any]
+    data_layers: dict[str, Layer]
+
+    def require_training(self) -> tuple[Optimizer, int]:
+        """The optimizer and the batch size, which a training needs."""
+        if self.optimizer is None or self.batch_size is None:
+            raise errors.InvalidError(
+                f"{self.path} says nothing of how to train; call "
+                "settings(batch_size=…, learning_rate=…, learning_method=…)"
+            )
+        return self.optimizer, self.batch_size
+
+
+def parse_arguments(text: str) -> dict[str, str]:
+    """`--config_args`: `name=value,name=value`."""
+    found = {}
+    for pair in text.split(","):
+        name, is_there, value = pair.partition("=")
+        if pair.strip() and not (is_there and name.strip()):
+            raise errors.InvalidError(
+                f"config_args must be name=value, separated by commas (got: {pair!r})"
+            )
+        if pair.strip():
+            found[name.strip()] = value.strip()
+    return found
+
+
+def read(
+    path: str,
+    arguments: Mapping[str, str],
+    find_types: Callable[[Recording, list[str]], Types],
+    on_order: Callable[[list[str], list[str]], None] = lambda _inputs, _outputs: None,
+) -> Configuration:
+    """Reads a file; `find_types` tells what its data layers are fed with.
+
+    It gets the first execution and the order of the inputs. `on_order` is told that order and the
+    names of the outputs.
+    """
+    code = _compile(path)
+    sketch = Recording(arguments)
+    order: list[str] | None = None
+    refused: errors.Error | None = None
+    try:
+        with planning.sketched():
+            _execute(sketch, path, code)
+        order = input_order(sketch)
+    except UserError:
+        raise
+    except errors.Error as error:
+        # Guessed sizes may be refused where true ones are not; the second time will tell.
+        refused = error
+        if (sketch.train or sketch.test) is None:
+            raise
+    if order is not None:
+        on_order(order, [layer.name for layer in sketch.outputs])
+    try:
+        return _read_checked(path, code, sketch, order, find_types)
+    except OrderError:
+        if refused is None:
+            raise
+        # Without the order of the inputs that is no wonder; what is wrong was found before.
+        raise refused from None
+
+
+def _read_checked(
+    path: str,
+    code: CodeType,
+    sketch: Recording,
+    order: list[str] | None,
+    find_types: Callable[[Recording, list[str]], Types],
+) -> Configuration:
+    types = find_types(sketch, order or list(sketch.data_layers))
+    for _ in range(2):
+        assumed = order or list(sketch.data_layers)
+        recording = Recording(sketch.arguments, types=_by_name(types, assumed, sketch))
+        with contextlib.redirect_stdout(io.StringIO()):
+            _execute(recording, path, code)
+        order = input_order(recording)
+        if order == assumed or isinstance(types, Mapping):
+            return _finish(path, recording, order)
+    raise errors.InvalidError(
+        f"{path} has its inputs in another order each time it is executed; call inputs(...)"
+    )
+
+
+def input_order(recording: Recording) -> list[str]:
+    """The names of the data layers: as `inputs` says, else as the outputs need them."""
+    if not recording.outputs:
+        raise errors.InvalidError(
+            "the configuration has no outputs; end it with outputs(cost) "
+            f"(file: {recording.namespace.get('__file__')})"
+        )
+    if recording.inputs is not None:
+        return [layer.name for layer in recording.inputs]
+    wanted = [
+        *recording.outputs,
+        *(layer for each in recording.evaluators for layer in each.inputs),
+    ]
+    return [layer.name for layer in _depth_first(wanted) if layer.type is not None]
+
+
+def _depth_first(outputs: Sequence[Layer]) -> list[Layer]:
+    """What the outputs need, inputs before what they feed; deep networks do not fill the stack."""
+    found: dict[int, Layer] = {}
+    seen: set[int] = set()
+    waiting = [(layer, False) for layer in reversed(outputs)]
+    while waiting:
+        layer, is_entered = waiting.pop()
+        if is_entered:
+            found[layer.serial] = layer
+        elif layer.serial not in seen:
+            seen.add(layer.serial)
+            waiting.append((layer, True))
+            waiting.extend((parent, False) for parent in reversed(layer.parents))
+    return list(found.values())
+
+
+def _by_name(types: Types, order: list[str], sketch: Recording) -> dict[str, InputType]:
+    if isinstance(types, Mapping):
+        return dict(types)
+    if len(types) != len(order):
+        source = sketch.train or sketch.test
+        at = f", at: {source.place}" if source else ""
+        raise OrderError(
+            f"the data provider gives {len(types)} values but the network has {len(order)} inputs; "
+            f"the order is that of inputs(...) (inputs: {', '.join(order)}{at})"
+        )
+    return dict(zip(order, types, strict=True))
+
+
+def _finish(path: str, recording: Recording, order: list[str]) -> Configuration:
+    trained, batch_size = build_optimizer(recording)
+    reached = {layer.serial for layer in _depth_first(recording.outputs)}
+    looked_at = dict.fromkeys(layer for each in recording.evaluators for layer in each.inputs)
+    return Configuration(
+        path=path,
+        files=[path, *recording.imported],
+        batch_size=batch_size,
+        optimizer=trained,
+        train=recording.train,
+        test=recording.test,
+        order=order,
+        outputs=recording.outputs,
+        extra_layers=[layer for layer in looked_at if layer.serial not in reached],
+        cluster=recording.cluster,
+        data_layers=recording.data_layers,
+    )
+
+
+def _compile(path: str) -> CodeType:
+    try:
+        with open(path, "rb") as file:
+            source = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise errors.InvalidError(
+            f"cannot read the configuration: {error.strerror} (file: {path})"
+        ) from None
+    if len(source) > FILE_BYTES_MAX:
+        raise errors.InvalidError(f"this is too long for a configuration (file: {path})")
+    try:
+        return builtins.compile(source, path, "exec")
+    except SyntaxError as error:
+        hint = ""
+        if "print" in str(error.msg) or "exec" in str(error.msg):
+            hint = "; configurations are Python 3"
+        raise errors.InvalidError(
+            f"the configuration is not Python: {error.msg}{hint} (at: {path}:{error.lineno})"
+        ) from None
+    except ValueError as error:
+        raise errors.InvalidError(
+            f"the configuration is not Python: {error} (file: {path})"
+        ) from None
+
+
+def _execute(recording: Recording, path: str, code: CodeType) -> None:
+    from paddle.trainer.config_parser import names
+
+    naming.reset()
+    recording.namespace = {"__name__": "trainer_config", "__file__": path, **names()}
+    with recorded(recording):
+        run(code, recording)
+
+
+def run(code: CodeType, recording: Recording) -> None:
+    """Executes a configuration, or one that it imports; errors name the user's line."""
+    try:
+        exec(code, recording.namespace)
+    except errors.Error:
+        raise
+    except Exception as error:
+        raise explained(error, recording.namespace) from error
+
+
+def explained(error: Exception, known: Mapping[str, Any]) -> errors.Error:
+    """An exception of a user's file as one line that names file and line."""
+    what = f"{type(error).__name__}: {error}"
+    if isinstance(error, NameError) and error.name:
+        what = f"there is no {error.name!r}{mistake.suggestion(error.name, known)}"
+    return UserError(f"{what} (at: {place_of(error)})")
+
+
+def place_of(error: BaseException) -> str:
+    """`file:line` of the innermost frame that is the user's."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_shown(error.filename)}:{error.lineno}"
+    here, ours = os.getcwd() + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [frame for frame in frames if not frame.filename.startswith(ours)]
+    own = [f for f in outside if f.filename.startswith(here) or not f.filename.startswith("/")]
+    for frame in reversed(own or outside or list(frames)):
+        return f"{_shown(frame.filename)}:{frame.lineno}"
+    return "unknown"
+
+
+def _shown(path: str) -> str:
+    return path.removeprefix(os.getcwd() + os.sep)

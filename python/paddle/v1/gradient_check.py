@@ -1,0 +1,98 @@
+"""`--job=checkgrad`: gradients against what the cost does when parameters move along them."""
+
+from typing import Any
+
+import numpy
+
+from paddle import errors
+from paddle.v1 import figures
+from paddle.v1.log import log
+from paddle.v1.session import Session
+
+# The share by which a change of the cost may differ from what the gradient says.
+TOLERANCE = 0.05
+# Layers that compute something else each time.
+_RANDOM = ("nce", "sampling_id")
+
+
+def run(session: Session) -> None:
+    """Checks the gradient of every parameter with the first batch of the data."""
+    _refuse_chance(session)
+    data = session.require_train()
+    assert data.feeder is not None
+    samples = next(data.process.batches(0, list), None)
+    if samples is None:
+        raise errors.InvalidError("the data provider gave no sample in a whole pass")
+    data.process.close()
+    check = _Check(session, samples)
+    cost = check.cost()
+    gradients = {name: session.native.gradient(name) for name in session.parameters}
+    log.info(f"original cost={figures.number(cost)}")
+    wrong = [
+        name
+        for name, gradient in gradients.items()
+        if gradient is not None and not check.is_right(name, gradient, cost)
+    ]
+    if wrong:
+        raise errors.Error(
+            f"the gradient of {', '.join(wrong)} differs from what the cost does by more than "
+            f"{TOLERANCE:g} of it"
+        )
+
+
+class _Check:
+    def __init__(self, session: Session, samples: list[Any]) -> None:
+        self._session = session
+        self._samples = samples
+
+    def cost(self) -> float:
+        """The cost of the batch, with the values as they are."""
+        data = self._session.require_train()
+        assert data.feeder is not None
+        cost, _ = self._session.native.forward_backward(data.feeder(self._samples))
+        return cost
+
+    def is_right(self, name: str, gradient: tuple[Any, Any], cost: float) -> bool:
+        """Moves a parameter along its gradient, both ways, and compares."""
+        keys, slope = gradient
+        square = float(numpy.dot(slope.astype(numpy.float64), slope))
+        if square == 0.0:
+            log.info(f"{name:20} its gradient is 0")
+            return True
+        parameters = self._session.parameters
+        before = parameters.get(name) if keys is None else parameters.get_rows(name, keys)
+        expected = abs(cost) * self._session.command.checkgrad_eps
+        step = expected / square
+        move = (slope * step).reshape(before.shape).astype(numpy.float32)
+        costs = []
+        for sign in (1, -1):
+            self._set(name, keys, before + sign * move)
+            costs.append(self.cost())
+        self._set(name, keys, before)
+        true = 0.5 * (costs[0] - costs[1])
+        difference = true / expected - 1
+        is_right = bool(abs(difference) <= TOLERANCE)
+        log.info(
+            f"{name:20} step={figures.number(step)} cost1={figures.number(costs[0])} "
+            f"cost2={figures.number(costs[1])} true_delta={figures.number(true)} "
+            f"analytic_delta={figures.number(expected)} diff={figures.number(difference)}"
+            f"{'' if is_right else ' ***'}"
+        )
+        return is_right
+
+    def _set(self, name: str, keys: Any, values: Any) -> None:
+        if keys is None:
+            self._session.parameters.set(name, values)
+        else:
+            self._session.parameters.set_rows(name, keys, values)
+
+
+def _refuse_chance(session: Session) -> None:
+    for layer in session.trainer.get_topology().layers:
+        described = layer.describe()
+        if described.get("drop_rate") or layer.kind in _RANDOM:
+            what = "dropout" if described.get("drop_rate") else layer.kind
+            raise errors.InvalidError(
+                f"gradients cannot be checked with chance in the network: layer {layer.name!r} has "
+                f"{what} (at: {layer.place})"
+            )

@@ -1,0 +1,128 @@
+"""Batches of a data provider: samples are shuffled in a pool, and counted into batches.
+
+Which samples make which batch depends on the seed, the pass and the data alone, never on time: the
+original's pool was as full as a thread had happened to fill it. So a training that is resumed sees
+the batches that it would have seen.
+
+With a pool for the whole pass, which is the default, all samples are shuffled. Otherwise samples
+are drawn from the pool at random; it is filled to `min_pool_size` before the first batch, and grows
+by a batch with each batch, up to `pool_size` or, without that, `POOL_BATCHES` batches.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+# Batches that are in a pool without a limit of its own.
+POOL_BATCHES = 16
+# Files of which samples are drawn at the same time.
+OPEN_FILES_MAX = 64
+
+Samples = Callable[[str], Iterator[Any]]
+
+
+class Pool:
+    """How samples become batches.
+
+    settings are those of the provider, after its hook; batch_size is what a batch counts.
+    """
+
+    def __init__(self, settings: Any, batch_size: int, is_train: bool) -> None:
+        shuffles = settings.should_shuffle
+        self.shuffles = is_train if shuffles is None else bool(shuffles)
+        self.batch_size = batch_size
+        self.pool_size = settings.pool_size
+        self.min_pool_size = settings.min_pool_size
+        self.can_over_batch_size = settings.can_over_batch_size
+        self.weigh: Callable[[Any], int] | None = settings.calc_batch_size
+
+    @property
+    def holds_all(self) -> bool:
+        """Whether the pool is the whole pass."""
+        return self.shuffles and self.pool_size < 0 and self.min_pool_size < 0
+
+    def batches(
+        self, files: Sequence[str], read: Samples, draw: random.Random
+    ) -> Iterator[list[Any]]:
+        """The batches of a pass over files."""
+        if not self.shuffles:
+            return self._counted(_in_order(files, read))
+        if self.holds_all:
+            held = list(_in_order(files, read))
+            draw.shuffle(held)
+            return self._counted(iter(held))
+        return self._counted(self._drawn(_interleaved(files, read, draw), draw))
+
+    def shuffled(self, held: list[Any], draw: random.Random) -> Iterator[list[Any]]:
+        """The batches of a pass over samples that were kept, in the order of the files."""
+        if self.shuffles:
+            held = held[:]
+            draw.shuffle(held)
+        return self._counted(iter(held))
+
+    def _drawn(self, samples: Iterator[Any], draw: random.Random) -> Iterator[Any]:
+        """Samples in the order in which they are drawn from the pool."""
+        least = max(self.batch_size, self.min_pool_size)
+        most = self.pool_size if self.pool_size > 0 else max(least, POOL_BATCHES * self.batch_size)
+        held: list[Any] = []
+        room, given = min(least, most), 0
+        for sample in samples:
+            held.append(sample)
+            if len(held) < room:
+                continue
+            yield _take(held, draw)
+            given += 1
+            # It grows until it is as large as it may be.
+            room = min(most, least + given // self.batch_size * self.batch_size)
+        while held:
+            yield _take(held, draw)
+
+    def _counted(self, samples: Iterator[Any]) -> Iterator[list[Any]]:
+        batch: list[Any] = []
+        count = 0
+        for sample in samples:
+            weight = 1 if self.weigh is None else int(self.weigh(sample))
+            if batch and not self.can_over_batch_size and count + weight > self.batch_size:
+                yield batch
+                batch, count = [], 0
+            batch.append(sample)
+            count += weight
+            if count >= self.batch_size:
+                yield batch
+                batch, count = [], 0
+        if batch:
+            yield batch
+
+
+def _take(held: list[Any], draw: random.Random) -> Any:
+    place = draw.randrange(len(held))
+    held[place], held[-1] = held[-1], held[place]
+    return held.pop()
+
+
+def _in_order(files: Sequence[str], read: Samples) -> Iterator[Any]:
+    for file in files:
+        yield from read(file)
+
+
+def _interleaved(files: Sequence[str], read: Samples, draw: random.Random) -> Iterator[Any]:
+    """Samples of many files, each from a file that is drawn."""
+    waiting = iter(files)
+    opened: list[Iterator[Any]] = []
+    is_more = True
+    while True:
+        while is_more and len(opened) < OPEN_FILES_MAX:
+            file = next(waiting, None)
+            is_more = file is not None
+            if file is not None:
+                opened.append(read(file))
+        if not opened:
+            return
+        place = draw.randrange(len(opened))
+        try:
+            sample = next(opened[place])
+        except StopIteration:
+            opened[place] = opened[-1]
+            opened.pop()
+            continue
+        yield sample

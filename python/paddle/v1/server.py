@@ -1,0 +1,75 @@
+"""`--start_pserver`: a parameter server beside the trainer, for as long as the trainer runs."""
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+
+from paddle import errors
+from paddle.v1.flags import Command
+from paddle.v1.log import log
+from paddle.v2 import config
+
+# How long a server may take to end after its trainers have left.
+END_SECONDS = 60
+
+_started: list["subprocess.Popen[str]"] = []
+
+
+def start(command: Command) -> None:
+    """Starts a server and waits until it serves."""
+    settings = config.current()
+    program = os.path.join(os.path.dirname(sys.executable), "paddle")
+    program = program if os.path.exists(program) else shutil.which("paddle") or program
+    arguments = [
+        program,
+        "pserver",
+        f"--port={settings.port}",
+        f"--ports_num={settings.ports_num}",
+        f"--ports_num_for_sparse={settings.ports_num_for_sparse}",
+        f"--num_gradient_servers={settings.num_gradient_servers}",
+    ]
+    if command.nics:
+        arguments.append(f"--nics={command.nics}")
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    _started.append(process)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith('{"paddle_ready"'):
+            ready = json.loads(line)
+            log.info(f"started a parameter server at port {ready['port']}")
+            threading.Thread(target=process.stdout.read, daemon=True).start()
+            if settings.port == 0:
+                _use_port(int(ready["port"]))
+            return
+    raise errors.Error(
+        f"the parameter server that --start_pserver started ended (exit code {process.wait()})"
+    )
+
+
+def _use_port(port: int) -> None:
+    """A server that chose its port is the one that this trainer uses."""
+    settings = config.current()
+    if settings.num_gradient_servers > 1:
+        raise errors.InvalidError(
+            "--start_pserver with --port=0 is for one trainer: others could not know the port"
+        )
+    config._current = dataclasses.replace(settings, pservers=f"127.0.0.1:{port}", port=port)
+
+
+def stop() -> None:
+    """Waits for the servers to end, which they do when their trainers have left."""
+    for process in _started:
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+
+
+def kill() -> None:
+    """Ends the servers at once: the training failed."""
+    for process in _started:
+        process.terminate()

@@ -1,0 +1,195 @@
+"""Everything that a job of `paddle train` works with, made from a command line."""
+
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from paddle import _native, errors
+from paddle.v1 import configuration, models, server
+from paddle.v1.configuration import Configuration
+from paddle.v1.flags import WITHOUT_EFFECT, Command
+from paddle.v1.log import log
+from paddle.v1.provider import Opened, Providers
+from paddle.v1.provider_process import ProviderProcess
+from paddle.v2 import config
+from paddle.v2 import parameters as v2_parameters
+from paddle.v2.feeding import Feeder
+from paddle.v2.parameters import Parameters
+from paddle.v2.topology import Topology
+from paddle.v2.trainer import SGD
+
+# Flags that are arguments of `paddle.init` too.
+_OF_INIT = (
+    "use_gpu", "trainer_count", "seed", "trainer_id", "num_gradient_servers", "pservers", "port",
+    "ports_num", "ports_num_for_sparse",
+)  # fmt: skip
+
+
+@dataclasses.dataclass
+class Data:
+    """The data of training or of testing, as batches that are ready for the network."""
+
+    process: ProviderProcess
+    feeder: Feeder | None = None
+    samples: int = 0
+
+    def reader(self, pass_id: int) -> Callable[[], Iterator[_native.Batch]]:
+        """A reader for `paddle.v2`; `samples` is the size of the batch that it gave last."""
+
+        def read() -> Iterator[_native.Batch]:
+            assert self.feeder is not None
+            for batch in self.process.batches(pass_id, self.feeder):
+                self.samples = batch.samples
+                yield batch
+
+        return read
+
+
+@dataclasses.dataclass
+class Session:
+    """A configuration with its data, its parameters and its trainer."""
+
+    command: Command
+    configuration: Configuration
+    parameters: Parameters
+    trainer: SGD
+    save_dir: str
+    train: Data | None
+    test: Data | None
+    is_local: bool
+    rank: int
+
+    @property
+    def native(self) -> _native.Trainer:
+        """What computes the steps."""
+        return self.trainer.connect()
+
+    def require_train(self) -> Data:
+        """The data of training, without which there is none."""
+        if self.train is None:
+            raise errors.InvalidError(
+                f"{self.configuration.path} has no data to train with; give train_list to "
+                "define_py_data_sources2"
+            )
+        return self.train
+
+
+def is_local(command: Command) -> bool:
+    """Whether to train in this process: as `--local` says, else as the job does."""
+    return bool(command.local) if command.is_said("local") else config.current().is_local
+
+
+def initialize(command: Command) -> None:
+    """Tells `paddle.v2` what the command line says; what it does not say, the environment does."""
+    given = {name: command.values[name] for name in _OF_INIT if name in command.given}
+    if command.seed == 0:
+        given["seed"] = time.time_ns() % 2**32
+    config.init(**given, show_progress=False)
+    if not is_local(command) and config.current().pservers is None:
+        config.init(**given, pservers=command.pservers, show_progress=False)
+    for name in sorted(command.given & WITHOUT_EFFECT.keys()):
+        log.info(f"--{name} has no effect: {WITHOUT_EFFECT[name]}")
+
+
+def read_configuration(command: Command, providers: Providers) -> Configuration:
+    """Reads the configuration, and opens its data providers."""
+    path = models.configuration_path(command)
+    # Providers are modules in the current directory, or beside the configuration.
+    for folder in (os.path.dirname(os.path.abspath(path)), os.getcwd()):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+
+    def show(inputs: list[str], outputs: list[str]) -> None:
+        import logging
+
+        logger = logging.getLogger("paddle")
+        logger.info("The input order is [%s]", ", ".join(inputs))
+        logger.info("The output order is [%s]", ", ".join(outputs))
+        log.info(f"trainer mode: {'Testing' if command.job == 'test' else 'Normal'}")
+
+    own = {
+        "trainer_id": str(config.current().trainer_id),
+        "local": str(int(is_local(command))),
+        "use_gpu": str(int(config.current().use_gpu)),
+        "with_cost": "1",
+        "parallel_nn": "0",
+        "use_mkldnn": "0",
+    }
+    arguments = own | configuration.parse_arguments(command.config_args)
+    return configuration.read(path, arguments, providers.find_types, show)
+
+
+def open_session(command: Command) -> Session:
+    """Reads everything and starts the processes of the providers."""
+    initialize(command)
+    providers = Providers()
+    described = read_configuration(command, providers)
+    optimizer, batch_size = described.require_training()
+    rank, is_alone = config.current().trainer_id, is_local(command)
+    train = _start(providers.train if command.job != "test" else None, batch_size, rank)
+    # Only the first trainer tests while it trains.
+    is_tester = command.job == "test" or (command.job == "train" and rank == 0)
+    test = _start(providers.test if is_tester else None, batch_size, rank)
+    log.info("Initing parameters..")
+    topology = Topology(described.outputs, described.extra_layers or None)
+    parameters = v2_parameters.create(topology)
+    log.info("Init parameters done.")
+    save_dir = command.save_dir or os.environ.get("PADDLE_OUTPUT_DIR") or models.DEFAULT_SAVE_DIR
+    if command.start_pserver and not is_alone:
+        server.start(command)
+    trainer = SGD(
+        cost=described.outputs,
+        parameters=parameters,
+        update_equation=optimizer,
+        extra_layers=described.extra_layers or None,
+        is_local=is_alone or command.job != "train",
+    )
+    session = Session(
+        command, described, parameters, trainer, save_dir, train, test, is_alone, rank
+    )
+    _connect_feeders(session, providers)
+    return session
+
+
+def _start(opened: Opened | None, batch_size: int, rank: int) -> Data | None:
+    if opened is None:
+        return None
+    if not opened.files:
+        what = "train" if opened.is_train else "test"
+        message = f"the list of files to {what} with is empty"
+        if opened.is_train and config.current().num_gradient_servers == 1:
+            raise errors.InvalidError(message)
+        log.warning(f"{message}: this trainer has none")
+        if not opened.is_train:
+            return None
+    return Data(ProviderProcess(opened, batch_size, config.current().seed, rank))
+
+
+def _connect_feeders(session: Session, providers: Providers) -> None:
+    for data, opened in ((session.train, providers.train), (session.test, providers.test)):
+        if data is not None and opened is not None:
+            places = {name: place for place, name in enumerate(opened.names)}
+            try:
+                data.feeder = session.trainer.feeder(places)
+            except errors.Error as error:
+                text = str(error).rsplit(" (feeding", 1)[0]
+                raise errors.InvalidError(
+                    f"{text}; the data provider gives {', '.join(places)} "
+                    f"(at: {opened.provider.place})"
+                ) from None
+
+
+def show_servers() -> None:
+    """Logs the servers, as the original does."""
+    settings = config.current()
+    number = 0
+    for host in (settings.pservers or "").split(","):
+        name, _, port = host.rpartition(":")
+        is_numbered = bool(name) and port.isdigit()
+        first = int(port) if is_numbered else settings.port
+        for offset in range(settings.ports_num + settings.ports_num_for_sparse):
+            shown = name if is_numbered else host
+            log.info(f"pserver {number} {shown}:{first + offset}")
+            number += 1

@@ -1,0 +1,90 @@
+"""The program behind `paddle train`: `python -m paddle.v1.train --config=trainer_config.py`."""
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from paddle import errors
+from paddle.v1 import flags, server
+from paddle.v1.flags import Command
+from paddle.v1.log import log
+
+if TYPE_CHECKING:
+    from paddle.v1.session import Session
+
+JOBS = ("train", "test", "checkgrad", "time")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs a command line; the exit code."""
+    try:
+        command = flags.parse(arguments, os.environ)
+        if command is None:
+            print(flags.help_text())
+            return 0
+        if command.job not in JOBS:
+            raise errors.InvalidError(f"--job is one of {', '.join(JOBS)} but is {command.job!r}")
+    except errors.Error as error:
+        return _fail(error, 2)
+    log.open(os.environ.get("GLOG_log_dir"), os.environ.get("GLOG_logtostderr", "1") != "0")
+    _introduce(arguments, command)
+    session = None
+    try:
+        session = _open(command)
+        _run(session)
+    except errors.Error as error:
+        server.kill()
+        is_wrong = session is None and isinstance(error, errors.InvalidError)
+        return _fail(error, 2 if is_wrong else 1)
+    except KeyboardInterrupt:
+        server.kill()
+        log.end_line()
+        return 130
+    return 0
+
+
+def _open(command: Command) -> "Session":
+    from paddle.v1.session import open_session
+
+    return open_session(command)
+
+
+def _run(session: "Session") -> None:
+    from paddle.v1 import gradient_check, testing, timing, training
+    from paddle.v2 import trainer
+
+    jobs = {
+        "train": training.run,
+        "test": testing.run,
+        "checkgrad": gradient_check.run,
+        "time": timing.run,
+    }
+    jobs[session.command.job](session)
+    log.end_line()
+    trainer.leave()
+    server.stop()
+
+
+def _introduce(arguments: Sequence[str], command: Command) -> None:
+    """The first lines of a log: the job, if this is part of one, and the command line."""
+    package = os.environ.get("TRAINER_PACKAGE") or os.environ.get("PADDLE_JOB_NAME")
+    if package:
+        trainers = os.environ.get("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1")
+        rank = os.environ.get("PADDLE_INIT_TRAINER_ID", "0")
+        log.line(
+            f"Starting training job:  {package}, num_gradient_servers: {trainers}, "
+            f"trainer_id:  {rank}, version:  v1"
+        )
+    told = [f"--{name}={command.values[name]}" for name in sorted(command.from_environment)]
+    log.info("commandline: " + shlex.join(["paddle", "train", *arguments, *told]))
+
+
+def _fail(error: errors.Error, code: int) -> int:
+    log.line(f"paddle train: {error}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,203 @@
+"""`--job=train`: the events of a training of `paddle.v2` become logs, tests and saved models."""
+
+import os
+from typing import Any
+
+import numpy
+
+from paddle import errors
+from paddle.v1 import figures, models
+from paddle.v1.log import log
+from paddle.v1.session import Session, show_servers
+from paddle.v2 import event
+
+
+def run(session: Session) -> None:
+    """Trains until `--num_passes`."""
+    command = session.command
+    data = session.require_train()
+    directory = models.loaded_directory(command, session.save_dir)
+    if directory is not None:
+        _load(session, directory)
+    if not session.is_local:
+        show_servers()
+    native = session.native
+    if directory is not None and not command.init_model_path:
+        _resume(session, directory)
+    native.start_period()
+    reporter = Reporter(session)
+    if command.start_pass >= command.num_passes:
+        log.warning(
+            f"nothing to train: start_pass is {command.start_pass}, num_passes {command.num_passes}"
+        )
+        return
+    session.trainer.train(
+        lambda: data.reader(reporter.pass_id)(),
+        num_passes=command.num_passes - command.start_pass,
+        start_pass=command.start_pass,
+        event_handler=reporter.handle,
+    )
+
+
+def _load(session: Session, directory: str) -> None:
+    try:
+        strategy = session.command.load_missing_parameter_strategy
+        models.load(session.parameters, directory, strategy)
+    except errors.NotFoundError:
+        # The first trainer brings the values to the servers; others may not have the files.
+        if session.is_local or session.rank == 0 or os.path.isdir(directory):
+            raise
+        log.warning(f"{directory} is not here; the first trainer loads it")
+
+
+def _resume(session: Session, directory: str) -> None:
+    if not session.is_local:
+        log.warning(
+            "only values were loaded: the servers keep the state of the optimizer, and begin anew "
+            "unless they restored a checkpoint"
+        )
+        return
+    try:
+        is_whole = session.native.resume(directory)
+    except errors.ConflictError as error:
+        log.warning(f"the optimizer begins anew: {error}")
+        return
+    if not is_whole:
+        log.warning(f"the optimizer begins anew: {directory} has only the values of the model")
+
+
+class Reporter:
+    """Follows a training."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._command = session.command
+        self._files = models.beside(session.configuration)
+        self._pass = _Sum()
+        self._period = _Sum()
+        self.pass_id = 0
+
+    def handle(self, happened: Any) -> None:
+        """What `paddle.v2` calls with its events."""
+        if isinstance(happened, event.BeginPass):
+            self.pass_id = happened.pass_id
+            self._pass, self._period = _Sum(), _Sum()
+            self._session.native.start_period()
+        elif isinstance(happened, event.EndIteration):
+            self._end_batch(happened)
+        elif isinstance(happened, event.EndPass):
+            self._end_pass(happened)
+
+    def _end_batch(self, happened: event.EndIteration) -> None:
+        command, batch = self._command, happened.batch_id + 1
+        data = self._session.require_train()
+        for each in (self._pass, self._period):
+            each.add(happened.cost, data.samples)
+        if _is_due(batch, command.log_period):
+            native = self._session.native
+            whole = figures.evaluators(native.pass_metrics())
+            recent = figures.evaluators(native.period_metrics())
+            log.info(
+                f" Batch={batch} samples={self._pass.samples} AvgCost={self._pass.mean()} "
+                f"CurrentCost={self._period.mean()} Eval: {whole} CurrentEval: {recent}"
+            )
+            self._period = _Sum()
+            native.start_period()
+        elif _is_due(batch, command.dot_period):
+            log.dot()
+        if _is_due(batch, command.show_parameter_stats_period) and self._session.rank == 0:
+            show_parameters(self._session)
+        if _is_due(batch, command.test_period):
+            test(self._session, happened.pass_id)
+        if _is_due(batch, command.saving_period_by_batches):
+            self._save(models.pass_name(happened.pass_id, batch))
+
+    def _end_pass(self, happened: event.EndPass) -> None:
+        if self._pass.batches == 0 and self._session.is_local:
+            raise errors.InvalidError("the data provider gave no sample in a whole pass")
+        log.info(
+            f" Pass={happened.pass_id} Batch={self._pass.batches} samples={self._pass.samples} "
+            f"AvgCost={self._pass.mean()} Eval: {figures.evaluators(happened.metrics.items())}"
+        )
+        if self._command.test_period == 0:
+            test(self._session, happened.pass_id)
+        period = self._command.saving_period
+        if period and happened.pass_id % period == 0:
+            self._save(models.pass_name(happened.pass_id))
+            if self._command.save_only_one and self._session.rank == 0:
+                models.remove(self._session.save_dir, happened.pass_id - period)
+
+    def _save(self, name: str) -> None:
+        if self._session.rank != 0:
+            return
+        directory = os.path.join(self._session.save_dir, name)
+        log.info(f"Saving parameters to {directory}")
+        self._session.native.save(directory, self._files)
+
+
+class _Sum:
+    """Costs of batches, weighted by their samples."""
+
+    def __init__(self) -> None:
+        self.cost, self.samples, self.batches = 0.0, 0, 0
+
+    def add(self, mean: float, samples: int) -> None:
+        self.cost += mean * samples
+        self.samples += samples
+        self.batches += 1
+
+    def mean(self) -> str:
+        return figures.number(self.cost / self.samples if self.samples else 0.0)
+
+
+def test(session: Session, pass_id: int) -> event.TestResult | None:
+    """Tests the model as it is, and logs it; None if there is nothing to test with."""
+    if session.test is None:
+        return None
+    counted = _Counted(session.test.reader(pass_id))
+    tested = session.trainer.test(counted)
+    log.info(
+        f" Test samples={counted.samples} cost={figures.number(tested.cost)} "
+        f"Eval: {figures.evaluators(tested.metrics.items())}"
+    )
+    return tested
+
+
+class _Counted:
+    """A reader of batches that counts their samples."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self.samples = 0
+
+    def __call__(self) -> Any:
+        for batch in self._reader():
+            self.samples += batch.samples
+            yield batch
+
+
+def show_parameters(session: Session) -> None:
+    """Logs the values and gradients of every parameter."""
+    for name in session.parameters:
+        if session.parameters.native.is_sparse(name):
+            found = session.native.gradient(name)
+            keys = None if found is None else found[0]
+            values = session.parameters.get_rows(name, [] if keys is None else keys)
+        else:
+            found, values = session.native.gradient(name), session.parameters.get(name)
+        shown = f"avg_abs_val={_mean(values)} max_val={_largest(values)}"
+        if found is not None:
+            shown += f" avg_abs_grad={_mean(found[1])} max_grad={_largest(found[1])}"
+        log.info(f"{name:20} {shown}")
+
+
+def _mean(values: Any) -> str:
+    return figures.number(float(numpy.abs(values).mean()) if values.size else 0.0)
+
+
+def _largest(values: Any) -> str:
+    return figures.number(float(numpy.abs(values).max()) if values.size else 0.0)
+
+
+def _is_due(batch: int, period: int) -> bool:
+    return period > 0 and batch % period == 0

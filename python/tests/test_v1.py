@@ -1,0 +1,353 @@
+"""`paddle train`: V1 programs as users run them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import processes
+import pytest
+import v1_programs
+from v1_programs import figures, files, train, try_to_train
+
+import paddle.v2 as paddle
+from paddle.utils import merge_model
+from paddle.v2 import config, naming
+from paddle.v2.parameters import Parameters
+
+CONFIG = "--config=trainer_config.py"
+QUIET = ("--dot_period=0", "--log_period=0")
+NUMBER = r"([-+.\de]+)"
+
+
+def test_a_log_has_the_lines_of_the_original(tmp_path):
+    v1_programs.write(tmp_path)
+    log = train(
+        tmp_path, CONFIG, "--num_passes=2", "--log_period=5", "--dot_period=2", "--save_dir=output"
+    )
+    prefix = r"I\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ \w+\.py:\d+\] "
+    python = r"\[INFO \d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} \w+\.py:\d+\] "
+    error = f"classification_error_evaluator={NUMBER} "
+    for pattern in (
+        rf"^{prefix}commandline: paddle train {CONFIG} ",
+        rf"^{python}The input order is \[x, word, label\]$",
+        rf"^{python}The output order is \[__cost_0__\]$",
+        rf"^{prefix}trainer mode: Normal$",
+        rf"^{prefix}loading dataprovider dataprovider::process$",
+        rf"^{prefix}Initing parameters\.\.$",
+        r"^\.\.$",
+        rf"^{prefix} Batch=5 samples=40 AvgCost={NUMBER} CurrentCost={NUMBER} Eval: {error} "
+        rf"CurrentEval: {error}$",
+        rf"^{prefix} Pass=0 Batch=15 samples=120 AvgCost={NUMBER} Eval: {error}$",
+        rf"^{prefix} Test samples=60 cost={NUMBER} Eval: {error}$",
+        rf"^{prefix}Saving parameters to output/pass-00001$",
+    ):
+        assert re.search(pattern, log, re.MULTILINE), (pattern, log)
+
+
+def test_figures_of_a_period_are_those_of_its_batches(tmp_path):
+    v1_programs.write(tmp_path)
+    log = train(tmp_path, CONFIG, "--num_passes=1", "--log_period=1", "--dot_period=0")
+    current = figures(log, rf"CurrentCost={NUMBER}")
+    average = figures(log, rf"Batch=\d+ samples=\d+ AvgCost={NUMBER} Cur")
+    means = np.cumsum(current) / np.arange(1, len(current) + 1)
+    np.testing.assert_allclose(average, means, rtol=1e-4)
+    longer = train(tmp_path, CONFIG, "--num_passes=1", "--log_period=5", "--dot_period=0")
+    grouped = np.mean(np.reshape(current, (3, 5)), axis=1)
+    np.testing.assert_allclose(figures(longer, rf"CurrentCost={NUMBER}"), grouped, rtol=1e-4)
+
+
+def test_a_pass_directory_has_what_the_original_has(tmp_path):
+    v1_programs.write(tmp_path)
+    train(tmp_path, CONFIG, "--num_passes=1", "--save_dir=output", *QUIET)
+    saved = files(tmp_path / "output/pass-00000")
+    assert saved["path.txt"] == b"trainer_config.py\n"
+    assert saved["trainer_config.py"] == (tmp_path / "trainer_config.py").read_bytes()
+    header = np.frombuffer(saved["___fc_layer_0__.wbias"][:16], dtype="<u4")
+    assert header.tolist() == [0, 4, 8, 0]
+    assert len(saved["___fc_layer_0__.wbias"]) == 16 + 4 * 8
+    assert "done" in saved
+
+
+def test_the_log_goes_to_a_file_and_metrics_beside_it(tmp_path):
+    v1_programs.write(tmp_path)
+    shown = train(
+        tmp_path,
+        CONFIG,
+        "--num_passes=2",
+        GLOG_log_dir="log",
+        GLOG_logtostderr="0",
+        PADDLE_LOG_DIR=str(tmp_path / "log"),
+    )
+    assert shown == ""
+    assert "Pass=1 Batch=15" in (tmp_path / "log/paddle_trainer.INFO").read_text()
+    lines = (tmp_path / "log/metrics.jsonl").read_text().splitlines()
+    steps = [line for line in map(json.loads, lines) if "batch" in line]
+    assert [steps[-1][key] for key in ("step", "pass", "batch")] == [30, 1, 14]
+
+
+RESUMED = {
+    "adam and dropout": ("", {"dropout": 0.3}),
+    "momentum, averages and a stream": (
+        "min_pool_size=0",
+        {
+            "method": "MomentumOptimizer(momentum=0.9)",
+            "average": "ModelAverage(average_window=0.5)",
+            "sparse": False,
+        },
+    ),
+    "rows and a cache": ("cache=CacheType.CACHE_PASS_IN_MEM", {"method": "AdaGradOptimizer()"}),
+}
+
+
+@pytest.mark.parametrize("case", RESUMED)
+def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path, case):
+    options, choices = RESUMED[case]
+    v1_programs.write(tmp_path, options, **choices)
+    train(tmp_path, CONFIG, "--num_passes=4", "--save_dir=whole", *QUIET)
+    train(tmp_path, CONFIG, "--num_passes=2", "--save_dir=parts", *QUIET)
+    # Without --config: the saved pass names its own.
+    train(tmp_path, "--start_pass=2", "--num_passes=4", "--save_dir=parts", *QUIET)
+    for number in range(4):
+        whole = files(tmp_path / f"whole/pass-{number:05}")
+        assert whole == files(tmp_path / f"parts/pass-{number:05}"), number
+
+
+def test_another_seed_gives_another_model_and_the_same_seed_the_same(tmp_path):
+    v1_programs.write(tmp_path)
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        train(tmp_path, CONFIG, "--num_passes=1", f"--seed={seed}", f"--save_dir={name}", *QUIET)
+    saved = [files(tmp_path / name / "pass-00000") for name in "abc"]
+    assert saved[0] == saved[1]
+    assert saved[0] != saved[2]
+
+
+def test_models_are_saved_and_removed_as_flags_say(tmp_path):
+    v1_programs.write(tmp_path)
+    flags = ("--num_passes=5", "--saving_period=2", "--save_only_one", "--save_dir=output")
+    train(tmp_path, CONFIG, *flags, "--saving_period_by_batches=10", *QUIET)
+    names = sorted(path.name for path in (tmp_path / "output").iterdir())
+    assert names == ["pass-00000-010", "pass-00001-010", "pass-00002-010", "pass-00003-010",
+                     "pass-00004", "pass-00004-010"]  # fmt: skip
+
+
+def test_missing_parameters_follow_the_strategy(tmp_path):
+    v1_programs.write(tmp_path)
+    train(tmp_path, CONFIG, "--num_passes=1", "--save_dir=output", *QUIET)
+    (tmp_path / "output/pass-00000/___fc_layer_1__.w0").unlink()
+    again = [CONFIG, "--num_passes=1", "--init_model_path=output/pass-00000", *QUIET]
+    code, log = try_to_train(tmp_path, *again)
+    assert code == 1
+    assert "___fc_layer_1__.w0" in log
+    for strategy in ("rand", "zero"):
+        flag = f"--load_missing_parameter_strategy={strategy}"
+        train(tmp_path, *again, flag, f"--save_dir={strategy}")
+    assert files(tmp_path / "rand/pass-00000") != files(tmp_path / "zero/pass-00000")
+
+
+def test_saved_passes_are_tested(tmp_path):
+    v1_programs.write(tmp_path)
+    log = train(tmp_path, CONFIG, "--num_passes=3", "--save_dir=output", *QUIET)
+    tested = train(tmp_path, CONFIG, "--job=test", "--test_pass=0", "--save_dir=output")
+    costs = figures(log, rf"Test samples=60 cost={NUMBER}")
+    assert figures(tested, rf" Pass=\d samples=60 AvgCost={NUMBER}") == costs
+    (tmp_path / "models").write_text("output/pass-00002\noutput/pass-00000\n")
+    listed = train(tmp_path, CONFIG, "--job=test", "--model_list=models")
+    assert figures(listed, rf" AvgCost={NUMBER}") == [costs[2], costs[0]]
+
+
+def test_tests_happen_as_often_as_asked(tmp_path):
+    v1_programs.write(tmp_path)
+    log = train(tmp_path, CONFIG, "--num_passes=2", "--test_period=5", *QUIET)
+    assert len(figures(log, rf"Test samples=60 cost={NUMBER}")) == 6
+
+
+def test_gradients_are_checked(tmp_path):
+    v1_programs.write(tmp_path)
+    log = train(tmp_path, CONFIG, "--job=checkgrad")
+    differences = figures(log, rf"diff={NUMBER}$".replace("$", r"\b"))
+    assert len(differences) == 6
+    assert max(map(abs, differences)) < 0.05
+    v1_programs.write(tmp_path, dropout=0.5)
+    code, log = try_to_train(tmp_path, CONFIG, "--job=checkgrad")
+    assert code == 1
+    assert "dropout" in log
+
+
+def test_batches_are_timed(tmp_path):
+    v1_programs.write(tmp_path)
+    log = train(tmp_path, CONFIG, "--job=time", "--test_period=30")
+    assert re.search(rf"time: batches=30 samples=240 ms_per_batch={NUMBER} ", log)
+
+
+def test_parameters_are_shown(tmp_path):
+    v1_programs.write(tmp_path)
+    log = train(tmp_path, CONFIG, "--num_passes=1", "--show_parameter_stats_period=15", *QUIET)
+    shown = rf"___fc_layer_0__.w0 +avg_abs_val={NUMBER} max_val={NUMBER} avg_abs_grad={NUMBER} max"
+    assert re.search(shown, log)
+    assert "_word" not in log
+    assert re.search(rf"___embedding_0__.w0 +avg_abs_val={NUMBER}", log)
+
+
+def describe_in_v2():
+    """The network of `v1_programs`, in V2."""
+    naming.reset()
+    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(4))
+    word = paddle.layer.data(name="word", type=paddle.data_type.integer_value_sequence(20))
+    label = paddle.layer.data(name="label", type=paddle.data_type.integer_value(3))
+    table = paddle.attr.Param(sparse_update=True)
+    emb = paddle.layer.embedding(input=word, size=5, param_attr=table)
+    mean = paddle.layer.pooling(input=emb, pooling_type=paddle.pooling.Avg())
+    hidden = paddle.layer.fc(input=[x, mean], size=8)
+    predict = paddle.layer.fc(input=hidden, size=3, act=paddle.activation.Softmax())
+    return paddle.layer.classification_cost(input=predict, label=label)
+
+
+def read_samples(folder):
+    for name in ("part-0", "part-1"):
+        for line in (folder / name).read_text().splitlines():
+            x, words, label = line.split(";")
+            yield [*map(float, x.split())], [*map(int, words.split())], int(label)
+
+
+def train_in_v2(folder, num_passes):
+    """The cost of every batch, and the parameters."""
+    config._current = config.Settings(show_progress=False)
+    cost = describe_in_v2()
+    parameters = paddle.parameters.create(cost)
+    trainer = paddle.trainer.SGD(
+        cost=cost,
+        parameters=parameters,
+        update_equation=paddle.optimizer.Adam(learning_rate=1e-2),
+        is_local=True,
+    )
+    costs = []
+
+    def keep(event):
+        if isinstance(event, paddle.event.EndIteration):
+            costs.append(event.cost)
+
+    reader = paddle.batch(lambda: read_samples(folder), 8)
+    trainer.train(reader, num_passes=num_passes, event_handler=keep)
+    return costs, parameters
+
+
+def test_the_same_network_in_v1_and_v2_has_the_same_losses(tmp_path):
+    v1_programs.write(tmp_path, "should_shuffle=False")
+    log = train(
+        tmp_path, CONFIG, "--num_passes=2", "--log_period=1", "--dot_period=0", "--save_dir=output"
+    )
+    costs, parameters = train_in_v2(tmp_path, 2)
+    # A log shows six digits.
+    np.testing.assert_allclose(figures(log, rf"CurrentCost={NUMBER}"), costs, rtol=1e-5)
+    saved = Parameters(paddle.parameters.create(describe_in_v2()).native)
+    saved.load_pass(tmp_path / "output/pass-00001")
+    for name in parameters:
+        assert np.array_equal(saved[name], parameters[name]), name
+
+
+def test_through_a_server_the_same_is_learnt(tmp_path):
+    v1_programs.write(tmp_path)
+    train(tmp_path, CONFIG, "--num_passes=2", "--save_dir=here", *QUIET)
+    remote = ("--local=0", "--start_pserver=1", "--port=0", "--save_dir=there")
+    log = train(tmp_path, CONFIG, "--num_passes=2", *remote, *QUIET)
+    assert re.search(r"pserver 0 127.0.0.1:\d+$", log, re.MULTILINE)
+    here, there = (files(tmp_path / name / "pass-00001") for name in ("here", "there"))
+    # Servers keep the state of the optimizer.
+    del here["trainer_state"]
+    assert here == there
+
+
+def test_trainers_of_a_job_are_told_by_the_environment(tmp_path):
+    v1_programs.write(tmp_path, "should_shuffle=False")
+    (tmp_path / "train.list").write_text("part-0\n")
+    command = [
+        *("paddle", "launch", "--pservers", "2", "--trainers", "2", "--passes", "2", "--"),
+        *("paddle", "train", CONFIG, *QUIET),
+    ]
+    shown = processes.run(tmp_path, *command)
+    first = r"Starting training job:  .*, num_gradient_servers: 2, trainer_id:  [01], version:  v1"
+    assert len(re.findall(first, shown)) == 2
+    assert "Pass=1 Batch=8" in shown
+    assert (tmp_path / "output/pass-00001/done").exists()
+
+
+def test_a_merged_model_is_the_saved_one(tmp_path):
+    v1_programs.write(tmp_path)
+    train(tmp_path, CONFIG, "--num_passes=1", "--save_dir=output", *QUIET)
+    processes.run(
+        tmp_path,
+        *(processes.PADDLE, "merge_model", "--model_dir=output/pass-00000"),
+        *("--config_file=trainer_config.py", "--model_file=merged"),
+    )
+    with open(tmp_path / "merged", "rb") as file:
+        topology, parameters = merge_model.load(file)
+    assert [layer.name for layer in topology.outputs] == ["__cost_0__"]
+    saved = files(tmp_path / "output/pass-00000")
+    for name in parameters:
+        assert saved[name][16:] == parameters[name].tobytes()
+    for damaged in ((tmp_path / "merged").read_bytes()[:-1], b"\xff" * 100, b""):
+        (tmp_path / "damaged").write_bytes(damaged)
+        with open(tmp_path / "damaged", "rb") as file, pytest.raises(OSError):
+            merge_model.load(file)
+
+
+def test_a_configuration_is_dumped_and_drawn(tmp_path):
+    v1_programs.write(tmp_path)
+    paddle_command = processes.PADDLE
+    text = processes.run(tmp_path, paddle_command, "dump_config", "trainer_config.py")
+    assert 'input_layer_names: "word"' in text
+    whole = processes.run(tmp_path, paddle_command, "dump_config", "trainer_config.py", "--whole")
+    assert 'learning_method: "adam"' in whole
+    # Without its data the types of its inputs are guessed.
+    (tmp_path / "train.list").unlink()
+    assert processes.run(tmp_path, paddle_command, "dump_config", "trainer_config.py") == text
+    processes.run(tmp_path, paddle_command, "make_diagram", "trainer_config.py", "net.dot")
+    assert '"label" -> "__cost_0__";' in (tmp_path / "net.dot").read_text()
+
+
+def test_a_log_is_drawn(tmp_path):
+    v1_programs.write(tmp_path)
+    (tmp_path / "log").write_text(train(tmp_path, CONFIG, "--num_passes=3", *QUIET))
+    keys = ("AvgCost", "classification_error_evaluator")
+    processes.run(tmp_path, processes.PADDLE, "plotcurve", "-i", "log", "-o", "curve.svg", *keys)
+    drawn = (tmp_path / "curve.svg").read_text()
+    assert drawn.count("<polyline") == 4
+    assert "Test classification_error_evaluator" in drawn
+
+
+def test_a_configuration_that_is_run_as_a_program_is_trained(tmp_path):
+    v1_programs.write(tmp_path)
+    command = [sys.executable, "trainer_config.py", "--num_passes=1", "--save_dir=output"]
+    processes.run(tmp_path, *command)
+    assert (tmp_path / "output/pass-00000/done").exists()
+    (tmp_path / "trainer_config.py").write_text(
+        "from paddle.trainer_config_helpers import *\n1 / 0"
+    )
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert ended.returncode == 1
+
+
+def test_a_program_of_the_cloud_finds_its_lists_in_the_workspace(tmp_path):
+    """As seed programs do: who am I, and which files are mine, at the root of a container."""
+    v1_programs.write(tmp_path)
+    if os.path.exists("/trainer_id"):
+        pytest.skip("/ is private to this process")
+    (tmp_path / "trainer_id").write_text("1\n")
+    (tmp_path / "trainer_count").write_text("2\n")
+    deal = (
+        'with open("/trainer_id") as f: trainer_id = int(f.readline()[:-1])\n'
+        'with open("/trainer_count") as f: trainer_count = int(f.readline()[:-1])\n'
+        'mine = ["part-0", "part-1"][trainer_id::trainer_count]\n'
+        'with open("/train.list", "w") as f: f.write("\\n".join(mine))\n'
+        'with open("/test.list", "w") as f: f.write("tests")\n'
+    )
+    path = tmp_path / "trainer_config.py"
+    text = path.read_text().replace('"train.list", "test.list"', '"/train.list", "/test.list"')
+    path.write_text(text.replace("define_py", deal + "define_py", 1))
+    log = train(tmp_path, CONFIG, "--num_passes=1", *QUIET)
+    assert "/train.list is ./train.list here" in log
+    assert (tmp_path / "train.list").read_text() == "part-1"
+    assert "Pass=0 Batch=8 samples=60" in log

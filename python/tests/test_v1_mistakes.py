@@ -1,0 +1,86 @@
+"""What the authors of wrong V1 programs are told: one line, with the file and the line.
+
+What each prints is compared with `snapshots/v1_mistakes.txt`; run with `UPDATE_SNAPSHOTS=1` to
+rewrite that.
+"""
+
+import os
+import pathlib
+
+import pytest
+import v1_programs
+
+SNAPSHOT = pathlib.Path(__file__).parent / "snapshots" / "v1_mistakes.txt"
+
+# Changes of a right program: in which file, what, and to what.
+CONFIG, PROVIDER = "trainer_config.py", "dataprovider.py"
+TYPES = "input_types=[dense_vector(4), integer_value_sequence(20), integer_value(3)], "
+YIELD = "yield [float(each) for each in x.split()], [int(w) for w in words.split()], int(label)"
+CASES = {
+    "a layer that is not there": (CONFIG, "fc_layer(input=hidden", "fully_layer(input=hidden"),
+    "an argument that is not there": (CONFIG, "size=3, act=", "sise=3, act="),
+    "a size that does not fit the provider": (CONFIG, 'name="x", size=4', 'name="x", size=5'),
+    "a size that is none": (CONFIG, "size=8,", "size=-8,"),
+    "a label of the wrong size": (CONFIG, 'name="label", size=3', 'name="label", size=2'),
+    "a sequence where none is": (CONFIG, "input=[x, pool", "input=[pooling_layer(input=x), pool"),
+    "an optimizer that is none": (CONFIG, "learning_method=AdamOptimizer()", "learning_method=7"),
+    "no batch size": (CONFIG, 'batch_size=get_config_arg("batch_size", int, 8),', ""),
+    "no outputs": (CONFIG, "outputs(classification_cost", "print(classification_cost"),
+    "an activation of a network": (CONFIG, "act=SoftmaxActivation()", 'act="softmax"'),
+    "not Python": (CONFIG, "x = data_layer", "x == = data_layer"),
+    "Python 2": (CONFIG, "x = data_layer", "print 'x'\nx = data_layer"),
+    "an exception": (CONFIG, "x = data_layer", "1 / 0\nx = data_layer"),
+    "a list of files that is not there": (CONFIG, '"train.list"', '"missing.list"'),
+    "a module that is not there": (CONFIG, 'module="dataprovider"', 'module="provider"'),
+    "a provider that is not there": (CONFIG, 'obj="process"', 'obj="proces"'),
+    "two data layers of one name": (CONFIG, 'name="word"', 'name="x"'),
+    "a module that fails": (PROVIDER, "@provider(", "import nothing_of_the_kind\n\n@provider("),
+    "a type that is none": (PROVIDER, "dense_vector(4)", "4"),
+    "too few types": (PROVIDER, ", integer_value(3)]", "]"),
+    "no types": (PROVIDER, "input_types=", "pool_size=100 if"),
+    "a provider without @provider": (PROVIDER, "def process", "def other(): pass\ndef process"),
+    "a provider that raises": (PROVIDER, YIELD, "raise KeyError(file_name)"),
+    "a file that is not there": (PROVIDER, "open(file_name)", "open(file_name + '.gz')"),
+    "too few values": (PROVIDER, YIELD, "yield [0.0] * 4, [1]"),
+    "a value of the wrong type": (PROVIDER, YIELD, "yield [0.0] * 4, [1], 'one'"),
+    "a row that is too short": (PROVIDER, YIELD, "yield [0.0] * 3, [1], 1"),
+    "an id that is too large": (PROVIDER, YIELD, "yield [0.0] * 4, [20], 1"),
+    "a checked value": (PROVIDER, YIELD, "yield [0.0] * 4, [1, 2.5], 1"),
+    "no samples at all": (PROVIDER, YIELD, "continue"),
+    "a number that is none": (PROVIDER, YIELD, "yield [float('nan')] * 4, [1], 1"),
+    "a provider that dies": (PROVIDER, YIELD, "import os; os._exit(3)"),
+}
+
+
+def outcome(name, folder):
+    """The exit code, and what is told of a mistake."""
+    file, right, wrong = CASES[name]
+    v1_programs.write(folder, "check=True" if name == "a checked value" else "")
+    if name == "no types":
+        right, wrong = TYPES, ""
+    text = (folder / file).read_text()
+    assert right in text, name
+    (folder / file).write_text(text.replace(right, wrong))
+    code, log = v1_programs.try_to_train(folder, f"--config={CONFIG}", "--num_passes=1")
+    assert "Traceback" not in log, log
+    told = [line for line in log.splitlines() if line.startswith("paddle train: ")]
+    assert len(told) == 1 and log.endswith(f"{told[0]}\n"), log
+    return f"{name}\n  [exit {code}] {told[0].replace(str(folder), '.')}\n"
+
+
+def snapshot():
+    entries = SNAPSHOT.read_text().split("\n\n") if SNAPSHOT.exists() else []
+    return {entry.split("\n", 1)[0]: entry.rstrip("\n") + "\n" for entry in entries}
+
+
+@pytest.mark.skipif("UPDATE_SNAPSHOTS" in os.environ, reason="the snapshot is being written")
+@pytest.mark.parametrize("name", CASES)
+def test_a_mistake_is_explained(name, tmp_path):
+    assert outcome(name, tmp_path) == snapshot().get(name)
+
+
+def test_the_snapshot_has_every_mistake_and_no_other(tmp_path_factory):
+    if "UPDATE_SNAPSHOTS" in os.environ:
+        told = [outcome(name, tmp_path_factory.mktemp("wrong")) for name in CASES]
+        SNAPSHOT.write_text("\n".join(told))
+    assert list(snapshot()) == list(CASES)

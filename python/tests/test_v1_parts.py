@@ -1,0 +1,189 @@
+"""The parts of `paddle train` by themselves: flags, pools, samples, pictures, curves."""
+
+import io
+import random
+import types
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from paddle import errors
+from paddle.utils import image_util, plotcurve
+from paddle.v1 import figures, flags
+from paddle.v1.pool import Pool
+from paddle.v1.sample import Shaper
+from paddle.v2 import data_type
+
+
+def pool(batch_size=4, is_train=True, **options):
+    settings = {
+        "should_shuffle": None,
+        "pool_size": -1,
+        "min_pool_size": -1,
+        "can_over_batch_size": True,
+        "calc_batch_size": None,
+    }
+    return Pool(types.SimpleNamespace(**{**settings, **options}), batch_size, is_train)
+
+
+def batches(made, files=("a", "b", "c"), seed=1):
+    def read(file):
+        return iter([f"{file}{number}" for number in range(7)])
+
+    return list(made.batches(files, read, random.Random(seed)))
+
+
+EVERY = sorted(f"{file}{number}" for file in "abc" for number in range(7))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"min_pool_size": 0}, {"pool_size": 5}, {"pool_size": 5, "min_pool_size": 3}]
+)
+def test_a_pass_has_every_sample_once_in_an_order_of_the_seed(options):
+    first, again = batches(pool(**options)), batches(pool(**options))
+    assert first == again
+    assert first != batches(pool(**options), seed=2)
+    samples = [sample for batch in first for sample in batch]
+    assert sorted(samples) == EVERY
+    assert samples != EVERY
+    assert [len(batch) for batch in first] == [4, 4, 4, 4, 4, 1]
+
+
+def test_tests_are_in_the_order_of_the_files():
+    assert [sample for batch in batches(pool(is_train=False)) for sample in batch] == EVERY
+
+
+def test_a_small_pool_shuffles_only_what_it_holds():
+    samples = [s for batch in batches(pool(pool_size=2), files=("a",)) for s in batch]
+    # With two in the pool nothing comes more than one place early.
+    assert all(int(sample[1]) <= place + 1 for place, sample in enumerate(samples))
+
+
+def test_samples_count_as_much_as_they_say():
+    weigh = {"calc_batch_size": lambda sample: 3 if sample.endswith("0") else 1}
+    over = batches(pool(is_train=False, **weigh), files=("a",))
+    assert [len(batch) for batch in over] == [2, 4, 1]
+    exact = batches(
+        pool(is_train=False, batch_size=3, can_over_batch_size=False, **weigh), files=("a",)
+    )
+    assert [len(batch) for batch in exact] == [1, 3, 3]
+
+
+def test_flags_are_written_as_in_the_original():
+    command = flags.parse(
+        ["--config=a.py", "--num_passes", "3", "--nolocal", "--use_gpu", "--test_wait", "1"], {}
+    )
+    assert (command.config, command.num_passes, command.local) == ("a.py", 3, False)
+    assert (command.use_gpu, command.test_wait, command.trainer_count) == (True, True, 1)
+    told = flags.parse(["--trainer_id=2"], {"PADDLE_INIT_TRAINER_ID": "1", "PADDLE_INIT_SEED": "9"})
+    assert (told.trainer_id, told.seed) == (2, 9)
+    assert told.from_environment == {"seed"}
+    assert flags.parse(["--help"], {}) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--confg=a"], "no flag --confg; did you mean 'config'?"),
+        (["a.py"], "'a.py' is no flag"),
+        (["--num_passes=two"], "--num_passes must be a whole number"),
+        (["--num_passes=-1"], "--num_passes must be 0 or more"),
+        (["--local=maybe"], "--local must be 0 or 1"),
+        (["--config"], "--config needs a value"),
+        (["--beam_size=3"], "--beam_size can only be 1"),
+    ],
+)
+def test_wrong_flags_are_refused_by_name(words, message):
+    with pytest.raises(errors.Error, match=message.replace("?", r"\?")):
+        flags.parse(words, {})
+
+
+def test_every_flag_is_in_the_help():
+    text = flags.help_text()
+    for name in flags.FLAGS:
+        assert f"--{name}" in text
+
+
+def test_figures_have_six_digits_and_f1_the_name_of_its_evaluator():
+    metrics = [("chunk.precision", 0.5), ("chunk.F1-score", 1 / 3), ("error", 12345678.0)]
+    expected = "chunk=0.333333 chunk.precision=0.5 error=1.23457e+07 "
+    assert figures.evaluators(metrics) == expected
+
+
+def test_samples_come_in_the_order_of_the_inputs():
+    kinds = [data_type.dense_vector(2), data_type.integer_value(5)]
+    by_name = Shaper(["x", "y"], kinds, is_dict=True)
+    x, y = by_name.shape({"y": 3, "x": [1, 2], "more": 0})
+    assert (x.tolist(), y) == ([1.0, 2.0], 3)
+    single = Shaper(["y"], kinds[1:], is_dict=False)
+    assert single.shape(3) == single.shape((3,)) == (3,)
+    sequence = Shaper(["s"], [data_type.integer_value_sequence(5)], is_dict=False)
+    assert sequence.shape([3]) == ([3],)
+    assert sequence.shape(([3],)) == ([3],)
+    for wrong in ((1,), (1, 2, 3), 7):
+        with pytest.raises(errors.InvalidError, match=r"must yield 2 values \(x, y\)"):
+            Shaper(["x", "y"], kinds, is_dict=False).shape(wrong)
+
+
+@pytest.mark.parametrize(
+    ("kind", "right", "wrong"),
+    [
+        (data_type.integer_value(5), 4, 5),
+        (data_type.integer_value_sequence(5), [0, 4], [0, 2.5]),
+        (data_type.dense_vector(2), [1.0, 2.0], [1.0]),
+        (data_type.sparse_binary_vector(5), [1, 3], [5]),
+        (data_type.sparse_float_vector(5), [(1, 0.5)], [(1,)]),
+        (data_type.sparse_binary_vector_sequence(5), [[1], []], [[-1]]),
+    ],
+)
+def test_a_check_finds_values_of_another_type(kind, right, wrong):
+    shaper = Shaper(["it"], [kind], is_dict=True)
+    shaper.check(shaper.shape({"it": right}))
+    with pytest.raises(errors.InvalidError, match="'it' is not as its type says"):
+        shaper.check(shaper.shape({"it": wrong}))
+
+
+def test_pictures_are_decoded_cropped_and_freed_of_their_mean(tmp_path):
+    pixels = np.arange(8 * 6 * 3, dtype=np.uint8).reshape(8, 6, 3)
+    file = io.BytesIO()
+    PIL.Image.fromarray(pixels).save(file, "PNG")
+    image = image_util.decode_jpeg(file.getvalue())
+    np.testing.assert_array_equal(image, pixels.transpose(2, 0, 1))
+    middle = image_util.crop_img(image, 4)
+    np.testing.assert_array_equal(middle, image[:, 2:6, 1:5])
+    np.testing.assert_array_equal(image_util.flip(middle), middle[:, :, ::-1])
+    padded = image_util.crop_img(image, 10)
+    assert padded.shape == (3, 10, 10)
+    np.testing.assert_array_equal(padded[:, 1:9, 2:8], image)
+    np.random.seed(3)
+    shapes = {image_util.crop_img(image, 4, test=False).tobytes() for _ in range(40)}
+    assert len(shapes) > 10
+    mean = np.arange(3 * 6 * 6, dtype=np.float32)
+    with open(tmp_path / "meta", "wb") as opened:
+        np.savez(opened, data_mean=mean)
+    cut = image_util.load_meta(tmp_path / "meta", 6, 4)
+    np.testing.assert_array_equal(cut, mean.reshape(3, 6, 6)[:, 1:5, 1:5])
+    row = image_util.preprocess_img(image, cut, 4, is_train=False)
+    np.testing.assert_array_equal(row, (middle - cut).flatten())
+    with pytest.raises(errors.InvalidError, match="another size"):
+        image_util.load_meta(tmp_path / "meta", 7, 4)
+    with pytest.raises(errors.InvalidError, match="not an image"):
+        image_util.decode_jpeg(b"no image")
+
+
+def test_curves_are_those_of_the_passes():
+    log = [
+        "I ]  Batch=5 samples=40 AvgCost=9 CurrentCost=9 Eval: error=1  CurrentEval: error=1 ",
+        "I ]  Pass=0 Batch=5 samples=40 AvgCost=2 Eval: error=0.5 ",
+        "I ]  Test samples=10 cost=3 Eval: error=0.6 ",
+        "I ]  Pass=1 Batch=5 samples=40 AvgCost=1 Eval: error=nan ",
+    ]
+    curves = plotcurve.collect(log, ["AvgCost", "error"])
+    assert curves == {
+        "AvgCost": [(0, 2.0), (1, 1.0)],
+        "error": [(0, 0.5)],
+        "Test AvgCost": [(0, 3.0)],
+        "Test error": [(0, 0.6)],
+    }
+    assert sum(line.startswith("<circle") for line in plotcurve.draw(curves)) == 5
