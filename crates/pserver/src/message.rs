@@ -14,7 +14,7 @@ use crate::model::{Model, Shape};
 use crate::placement::Place;
 
 /// What is spoken over the frames; the version changes when an older peer would misunderstand.
-pub const SERVICE: wire::Service = wire::Service { name: "pserver", version: 2 };
+pub const SERVICE: wire::Service = wire::Service { name: "pserver", version: 3 };
 
 /// What a frame asks for; replies carry the kind of their request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -99,7 +99,7 @@ pub struct Head {
     pub version: u64,
     /// Push: the version that the gradients were computed from. Reply: the pass.
     pub base: u64,
-    /// Push: samples of this step, in its last frame. Scan: the most rows to return.
+    /// Push: samples of this step, in each of its frames. Scan: the most rows to return.
     pub samples: u64,
     /// The newest checkpoint cut heard of, 0 for none.
     pub cut: u64,

@@ -7,6 +7,7 @@ use crate::optimizer::Now;
 use crate::policy::Progress;
 use contract::mode::Mode;
 use contract::{Error, Kind, Result};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::time::Instant;
 
@@ -31,6 +32,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             for table in job.tables.iter_mut().flatten() {
                 table.drop_arrivals(rank);
             }
+            job.step_samples.remove(&rank);
         }
         if job.phase == Phase::NeedsTrainers && self.members.is_complete() {
             // The slowest trainer's step is the one to do next; what the others have delivered for
@@ -113,7 +115,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     /// Fewer are waited for: what the others have delivered may be all.
     fn update_without_more(&mut self) {
         let Some(job) = &mut self.job else { return };
-        let (step, awaited) = (job.now, self.members.waited_for());
+        let (step, awaited) = (job.update_moment(), self.members.waited_for());
         for table in job.tables.iter_mut().flatten() {
             table.update_complete(&step, &awaited);
         }
@@ -214,7 +216,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             version: 0,
             pass: 0,
             samples: 0,
-            step_samples: 0,
+            step_samples: BTreeMap::new(),
             now: Now { step: 0, rate: 0.0 },
             has_sync,
             restored_cut: None,

@@ -20,6 +20,7 @@ use crate::model::Model;
 use crate::optimizer::Now;
 use crate::policy::Membership;
 use contract::{Error, Kind, Result};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -122,9 +123,12 @@ struct Job<B> {
     /// Updates so far: steps in sync mode, pushes otherwise.
     version: u64,
     pass: u64,
-    /// Samples of all steps before this one, and of this one so far.
+    /// Samples of all steps before this one.
     samples: u64,
-    step_samples: u64,
+    /// Samples of the step under way, by rank, known from a rank's first frame on. Without sync a
+    /// step is one rank's alone.
+    step_samples: BTreeMap<u32, u64>,
+    /// The moment of reads: after the last update.
     now: Now,
     has_sync: bool,
     restored_cut: Option<u64>,

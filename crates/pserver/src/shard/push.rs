@@ -2,6 +2,7 @@
 
 use super::{Job, Parked, Phase, Reply, Shard, Waiting, not_joined};
 use crate::message::{FLAG_DROPPED, FLAG_DUPLICATE, FLAG_LAST, Payload};
+use crate::optimizer::Now;
 use crate::policy::Freshness;
 use contract::Result;
 use contract::mode::Mode;
@@ -65,14 +66,15 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         }
         let awaited = self.members.waited_for();
         let is_dropped = job.is_too_old(head.base, self.members.len());
-        job.take_gradients(payload, &awaited, is_dropped)?;
         let is_last = head.flags & FLAG_LAST != 0;
+        job.step_samples.insert(head.rank, head.samples);
+        job.take_gradients(payload, &awaited, is_dropped)?;
         self.members.accept(head.rank, head.sequence, is_last)?;
-        if is_last {
-            job.step_samples += head.samples;
-            if !job.has_sync {
-                job.finish_step()?;
-            }
+        match (job.has_sync, is_last) {
+            (true, _) => {}
+            (false, true) => job.finish_step()?,
+            // Another rank's frame may come next, and is an update of its own.
+            (false, false) => job.step_samples.clear(),
         }
         if is_dropped {
             self.metrics.dropped();
@@ -151,7 +153,7 @@ impl<B: Deref<Target = [u8]>> Job<B> {
         awaited: &[bool],
         is_dropped: bool,
     ) -> Result<()> {
-        let now = self.now;
+        let now = self.update_moment();
         for (place, entry) in payload.entries.iter().enumerate() {
             let table = self.table_mut(entry.parameter)?;
             if table.mode == Mode::Sync {
@@ -165,14 +167,20 @@ impl<B: Deref<Target = [u8]>> Job<B> {
 
     /// All gradients of the step are in: the version turns.
     pub(super) fn finish_step(&mut self) -> Result<()> {
-        let now = self.now;
+        let now = self.update_moment();
         for table in self.tables.iter_mut().flatten() {
             table.finish_step(&now)?;
         }
         self.version += 1;
-        self.samples += std::mem::take(&mut self.step_samples);
+        self.samples += std::mem::take(&mut self.step_samples).into_values().sum::<u64>();
         self.update_rate();
         Ok(())
+    }
+
+    /// The moment of the update under way, whose own samples count for the learning rate.
+    pub(super) fn update_moment(&self) -> Now {
+        let samples = self.samples + self.step_samples.values().sum::<u64>();
+        Now { step: self.version, rate: self.join.model.optimizer.rate(samples, self.pass) }
     }
 
     pub(super) fn update_rate(&mut self) {

@@ -51,6 +51,7 @@ impl Local {
         Ok(Local { is_trained, ..local })
     }
 
+    /// The moment of a read or, with the samples of the batch counted, of an update.
     fn now(&self) -> Now {
         Now { step: self.version, rate: self.recipe.optimizer.rate(self.samples, self.pass) }
     }
@@ -79,11 +80,12 @@ impl Updater for Local {
     }
 
     fn update(&mut self, gradients: &[Given<'_>], samples: u64) -> Result<()> {
+        self.samples += samples;
+        self.turn();
         for given in gradients.iter().filter(|given| self.is_trained[given.place]) {
             self.parameters.apply(given.place, self.owner, given.keys, given.values)?;
         }
         self.version += 1;
-        self.samples += samples;
         self.turn();
         Ok(())
     }
