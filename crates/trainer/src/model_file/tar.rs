@@ -1,8 +1,12 @@
 //! The tar of `paddle.v2`: for each parameter `<name>`, its parameter file, and `<name>.protobuf`,
 //! its description.
 //!
-//! A parameter of keys without a bound has `<name>.keys` in front of the two. Callers compress, as
-//! the original does.
+//! A parameter of keys without a bound has `<name>.keys` in front of the two. Other members are
+//! left alone. Callers compress, as the original does.
+//!
+//! The original never wrote the two blocks of zeros that end a tar, so a file that ends behind a
+//! whole description is accepted. Ours always have them, and say in every member who wrote it:
+//! without the end mark, one of ours was cut off.
 
 use super::config::{self, CONFIG_BYTES_MAX};
 use super::content::{self, Content, io_error};
@@ -21,6 +25,8 @@ const KEYS_SUFFIX: &str = ".keys";
 /// Three for each parameter.
 const MEMBERS_MAX: usize = PARAMETERS_MAX * 3;
 const BLOCK_BYTES: usize = 512;
+/// The owner of the members that are written here.
+const WRITER: &str = "paddlecloud";
 
 /// Writes all parameters as a tar.
 pub fn to_tar(parameters: &Parameters, writer: impl Write, view: View) -> Result<()> {
@@ -143,6 +149,7 @@ fn append_member(
     header.set_entry_type(EntryType::Regular);
     header.set_mode(0o644);
     header.set_size(bytes);
+    header.set_username(WRITER).map_err(write_failed)?;
     builder.append_data(&mut header, name, reader).map_err(write_failed)
 }
 
@@ -153,10 +160,10 @@ struct Member<'a, R: Read> {
     entry: Entry<'a, R>,
 }
 
-/// Shows all files of a tar. A tar that ends without its end mark was cut off, and what is missing
-/// of it would go unnoticed.
+/// Shows all files of a tar, which must be complete.
 fn walk<R: Read>(reader: R, show: &mut dyn FnMut(&mut Member<'_, R>) -> Result<()>) -> Result<()> {
     let mut archive = Archive::new(reader);
+    let (mut is_ours, mut last) = (false, None);
     for (number, entry) in archive.entries().map_err(read_failed)?.enumerate() {
         let entry = entry.map_err(read_failed)?;
         if number >= MEMBERS_MAX {
@@ -174,23 +181,44 @@ fn walk<R: Read>(reader: R, show: &mut dyn FnMut(&mut Member<'_, R>) -> Result<(
         let name = String::from_utf8(name).map_err(|source| {
             Error::new(Kind::Damaged, "the name of a member is not UTF-8").because(source)
         })?;
+        is_ours |= entry.header().username_bytes() == Some(WRITER.as_bytes());
         let mut member = Member { name, bytes: entry.size(), entry };
         let label = member.name.clone();
-        show(&mut member).map_err(|error| error.with("member", label))?;
+        show(&mut member).map_err(|error| error.with("member", &label))?;
+        last = Some(label);
     }
-    check_end(archive.into_inner())
+    let cut_off =
+        |what: &str| Err(Error::new(Kind::Damaged, format!("the tar was cut off: {what}")));
+    match (ending(archive.into_inner())?, last) {
+        (Ending::Mark, _) => Ok(()),
+        (Ending::Nothing, None) => cut_off("there is nothing in it"),
+        (Ending::Nothing, Some(_)) if is_ours => cut_off("it has no end mark"),
+        (Ending::Nothing, Some(last)) if !last.ends_with(CONFIG_SUFFIX) => {
+            cut_off("it ends without the description of its last parameter")
+        }
+        (Ending::Nothing, Some(_)) => Ok(()),
+    }
+}
+
+/// What is behind the last member.
+enum Ending {
+    /// The end mark.
+    Mark,
+    /// At most half of it.
+    Nothing,
 }
 
 /// The end mark is two blocks of zeros. The archive has read the first, if there was one.
-fn check_end(mut reader: impl Read) -> Result<()> {
-    let mut block = [0; BLOCK_BYTES];
-    reader.read_exact(&mut block).map_err(|source| {
-        Error::new(Kind::Damaged, "the tar was cut off: it has no end mark").because(source)
-    })?;
+fn ending(mut reader: impl Read) -> Result<Ending> {
+    let mut block = Vec::new();
+    reader.by_ref().take(BLOCK_BYTES as u64).read_to_end(&mut block).map_err(read_failed)?;
+    if block.is_empty() {
+        return Ok(Ending::Nothing);
+    }
     if block != [0; BLOCK_BYTES] {
         return Err(Error::new(Kind::Damaged, "the tar has no proper end mark"));
     }
-    Ok(())
+    Ok(Ending::Mark)
 }
 
 /// Copies to a temporary file without a name, and goes to its beginning.
