@@ -40,7 +40,8 @@ pub struct Parameters {
     seed: u64,
     /// By place of the parameter.
     firsts: Vec<First>,
-    storages: Vec<Mutex<Storage>>,
+    /// Shared with models that were made by adding parameters to this one.
+    storages: Vec<Arc<Mutex<Storage>>>,
 }
 
 /// Takes some rows: keys, and a row for each.
@@ -66,8 +67,22 @@ impl Parameters {
             }
         }
         let firsts = descriptions.iter().map(|one| First::new(one, seed)).collect();
-        let storages = descriptions.iter().map(|one| Mutex::new(Storage::new(one))).collect();
+        let storage = |one: &Description| Arc::new(Mutex::new(Storage::new(one)));
+        let storages = descriptions.iter().map(storage).collect();
         Ok(Parameters { descriptions, places, seed, firsts, storages })
+    }
+
+    /// The same parameters with more behind them. Both models see every change of what they share.
+    ///
+    /// # Errors
+    /// As [`Parameters::new`].
+    pub fn extended(&self, more: Vec<Description>) -> Result<Parameters> {
+        let descriptions = self.descriptions.iter().cloned().chain(more).collect();
+        let mut extended = Parameters::new(descriptions, self.seed)?;
+        for (storage, shared) in extended.storages.iter_mut().zip(&self.storages) {
+            *storage = Arc::clone(shared);
+        }
+        Ok(extended)
     }
 
     /// The parameters, in their order.
