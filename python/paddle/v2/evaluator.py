@@ -6,7 +6,7 @@ An evaluator belongs to the layers it looks at; it is counted in every network t
 import dataclasses
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from paddle import _native
 from paddle.v2 import mistake, naming
@@ -25,6 +25,8 @@ class Evaluator:
     kind: str
     inputs: tuple["Layer", ...]
     attributes: dict[str, Any]
+
+    mistaken_as: ClassVar[str] = "an evaluator"
 
     def describe(self, name: str) -> dict[str, Any]:
         """Its description under `name`, as the engine reads it."""

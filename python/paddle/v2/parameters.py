@@ -26,11 +26,8 @@ _native.Parameters('[{"name": "first", "dims": [1, 1]}]', 0).get("first")
 def create(layers: Any) -> "Parameters":
     """The parameters of everything that `layers`, one or several, need."""
     topology = layers if isinstance(layers, Topology) else Topology(layers)
-    described = [
-        {key: value for key, value in each.items() if key != "attr"}
-        for each in topology.descriptions()
-    ]
-    return Parameters(_native.Parameters(json.dumps(described), config.current().seed))
+    described = _described(topology.descriptions())
+    return Parameters(_native.Parameters(described, config.current().seed))
 
 
 class Parameters:
@@ -135,6 +132,12 @@ class Parameters:
         """Reads such a directory; `missing` is fail, rand or zero, for those without a file."""
         self.native.load_pass(os.fspath(path), missing)
 
+    def extend(self, descriptions: list[dict[str, Any]]) -> None:
+        """Adds those of a topology's parameters that the model does not have. Called by `SGD`."""
+        missing = [each for each in descriptions if each["name"] not in self]
+        if missing:
+            self.native = self.native.extended(_described(missing))
+
     def attach(self, trainer: _native.Trainer, is_averaged: bool) -> None:
         """Lets a trainer's gradients be seen here. Called by `SGD`."""
         self._trainer = trainer
@@ -145,6 +148,11 @@ class Parameters:
             return name
         hint = mistake.suggestion(str(name), self.names()) or f"; there is {', '.join(self)}"
         raise mistake.invalid(f"the model has no parameter {name!r}{hint}")
+
+
+def _described(descriptions: list[dict[str, Any]]) -> str:
+    fields = [{key: each[key] for key in each if key != "attr"} for each in descriptions]
+    return json.dumps(fields)
 
 
 def _keys(keys: Any) -> Any:

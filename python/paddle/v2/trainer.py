@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from paddle import _native
 from paddle.v2 import config, event, mistake
 from paddle.v2.feeding import Feeder, build_network
+from paddle.v2.model_config import Message
 from paddle.v2.optimizer import Optimizer, merge_settings
 from paddle.v2.parameters import Parameters
 from paddle.v2.progress import Progress
@@ -56,6 +57,7 @@ class SGD:
                 + mistake.kind_of(update_equation)
             )
         self._topology = Topology(cost, extra_layers)
+        parameters.extend(self._topology.extra_descriptions())
         self._parameters = parameters
         self._optimizer = update_equation
         self._pservers = None if is_local else _servers(pserver_spec, use_etcd)
@@ -118,6 +120,10 @@ class SGD:
     def get_topology(self) -> Topology:
         """The network that is trained."""
         return self._topology
+
+    def get_topology_proto(self) -> Message:
+        """The network that is trained, as the original's `ModelConfig`."""
+        return self._topology.proto()
 
     def _train_pass(
         self, pass_id: int, reader: Callable[[], Any], feeder: Feeder, show: "_Show"

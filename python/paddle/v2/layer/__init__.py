@@ -36,8 +36,13 @@ from paddle.v2.layer.cost import (
     sum_cost,
 )
 from paddle.v2.layer.data import data
-from paddle.v2.layer.generation import BaseGeneratedInput, GeneratedInput, beam_search
-from paddle.v2.layer.group import StaticInput, SubsequenceInput, recurrent_group
+from paddle.v2.layer.generation import GeneratedInput, beam_search
+from paddle.v2.layer.group import (
+    BaseGeneratedInput,
+    StaticInput,
+    SubsequenceInput,
+    recurrent_group,
+)
 from paddle.v2.layer.image import batch_norm, img_cmrnorm, img_conv, img_pool, maxout, spp
 from paddle.v2.layer.mixed import MixedLayer, mixed
 from paddle.v2.layer.projection import (
@@ -66,6 +71,7 @@ from paddle.v2.layer.sequence_rows import (
 from paddle.v2.layer.step import memory
 from paddle.v2.layer.tagging import crf, crf_decoding, ctc, warp_ctc
 from paddle.v2.layer.weighted import embedding, factorization_machine, fc
+from paddle.v2.model_config import Message
 
 LayerOutput = Layer
 
@@ -126,6 +132,7 @@ __all__ = [
     "mse_cost",
     "multi_binary_label_cross_entropy_cost",
     "nce",
+    "parse_network",
     "pooling",
     "rank_cost",
     "recurrent",
@@ -158,6 +165,17 @@ NOT_YET = """
     sampling_id scale_shift scale_sub_region selective_fc slice_projection sub_nested_seq
     sum_to_one_norm switch_order tensor
 """.split()
+
+
+@mistake.checked_arguments
+def parse_network(output_layers: Any, extra_layers: Any = None) -> Message:
+    """The network of some layers as the original's `ModelConfig`; equal ones describe the same.
+
+    `str` of it is a text to read or to compare.
+    """
+    from paddle.v2.topology import Topology
+
+    return Topology(output_layers, extra_layers).proto()
 
 
 def __getattr__(name: str) -> Any:
