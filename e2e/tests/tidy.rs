@@ -20,11 +20,14 @@ fn required_files_are_there() {
 }
 
 #[test]
-fn arrows_between_crates_follow_the_design() {
-    let workspace = Tree::here().file("Cargo.toml");
-    report_on_each(|file| {
-        if manifest::is_member(&workspace, file) { manifest::arrows(file) } else { Vec::new() }
-    });
+fn arrows_between_crates_are_those_of_the_architecture() {
+    let page = Tree::here().file("ARCHITECTURE.md");
+    report(&manifest::arrows(&page, &members()));
+}
+
+#[test]
+fn versions_and_features_are_set_in_the_workspace() {
+    report(&members().into_iter().flat_map(manifest::settings).collect::<Vec<_>>());
 }
 
 #[test]
@@ -79,6 +82,11 @@ fn no_machine_paths_in_tracked_text() {
 #[test]
 fn text_is_clean() {
     report_on_each(text::clean);
+}
+
+fn members() -> Vec<&'static File> {
+    let workspace = Tree::here().file("Cargo.toml");
+    Tree::here().files.iter().filter(|file| manifest::is_member(&workspace, file)).collect()
 }
 
 fn report_on_each(rule: impl Fn(&File) -> Vec<String>) {

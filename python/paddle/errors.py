@@ -4,6 +4,9 @@
 class Error(Exception):
     """Anything that this package raises on purpose."""
 
+    at: str | None = None
+    """The line of the user's program that is wrong, `file:line`, where it is known."""
+
 
 class InvalidError(Error, ValueError):
     """The call can never work as asked: fix its arguments."""

@@ -6,10 +6,10 @@ use contract::{Error, Kind};
 use engine::shape::Shape;
 use engine::topology::{Evaluator, Layer};
 use engine::{evaluator, layer};
-use pserver::optimizer::{Optimizer, Settings};
 use pyo3::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use table::optimizer::{Optimizer, Settings};
 
 /// What a layer gives and needs, if its inputs are such.
 #[pyfunction]

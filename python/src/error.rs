@@ -24,14 +24,20 @@ fn class_name(kind: Kind) -> &'static str {
     }
 }
 
-/// Our error as a Python exception with the same text.
+/// Our error as a Python exception with the same text, and the user's line where it is known.
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
 pub(crate) fn raise(error: Error) -> PyErr {
     Python::attach(|py| {
         let exception = py
             .import("paddle.errors")
             .and_then(|module| module.getattr(class_name(error.kind())))
-            .and_then(|class| class.call1((error.chain(),)));
+            .and_then(|class| class.call1((error.chain(),)))
+            .and_then(|exception| {
+                if let Some((_, line)) = error.context().find(|(key, _)| *key == "at") {
+                    exception.setattr("at", line)?;
+                }
+                Ok(exception)
+            });
         match exception {
             Ok(exception) => PyErr::from_value(exception),
             Err(failure) => failure,

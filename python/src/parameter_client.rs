@@ -8,9 +8,9 @@ use contract::secret::Secret;
 use contract::{Error, Kind};
 use numpy::{PyArray1, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods};
 use pserver::client::{Blocking, ClientConfig, Gradient, Pull, PullStyle, fresh_incarnation, tls};
-use pserver::model::Model;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use table::model::Model;
 
 /// `(parameter, values)` or `(parameter, keys, values)`.
 type Dense<'py> = (usize, PyReadonlyArrayDyn<'py, f32>);

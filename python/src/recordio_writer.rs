@@ -2,11 +2,12 @@
 
 use crate::error::raise;
 use contract::{Error, Kind};
+use disk::PendingFile;
 use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyString, PyTuple};
-use recordio::{PendingFile, WriteOptions};
+use recordio::WriteOptions;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -14,7 +14,7 @@ import pytest
 from wrong_programs import CASES
 
 from paddle import errors
-from paddle.v2 import config, naming
+from paddle.v2 import config, mistake, naming
 
 SNAPSHOT = pathlib.Path(__file__).parent / "snapshots" / "mistakes.txt"
 PLACE = re.compile(r"[^\s()]*wrong_programs/\w+\.py:(\d+)")
@@ -57,3 +57,17 @@ def test_a_message_names_the_wrong_line_where_one_is_marked():
     for program in CASES:
         if "# wrong" in inspect.getsource(program):
             assert told[program.__name__].endswith("names the wrong line\n"), program.__name__
+
+
+def test_a_message_that_only_looks_located_still_gets_the_line():
+    with pytest.raises(errors.DamagedError, match=r"\(format: 7, at: .*test_mistakes\.py:\d+\)$"):
+        with mistake.reported_here():
+            raise errors.DamagedError("unknown version (format: 7)")
+
+
+def test_a_line_that_is_known_is_not_replaced():
+    known = mistake.invalid("no")
+    with pytest.raises(errors.InvalidError) as caught:
+        with mistake.reported_here():
+            raise known
+    assert caught.value is known

@@ -34,9 +34,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_wrong_request_is_a_usage_error() {
-        for kind in Kind::ALL {
-            assert_eq!(code(kind), if kind == Kind::Invalid { 2 } else { 1 }, "{kind:?}");
-        }
+    fn every_kind_has_the_code_that_the_documents_promise() {
+        let codes = Kind::ALL.map(|kind| (kind, code(kind)));
+        // Written out, so that a new kind has to be decided about here.
+        let expected = [
+            (Kind::Invalid, 2),
+            (Kind::NotFound, 1),
+            (Kind::AlreadyExists, 1),
+            (Kind::Unauthenticated, 1),
+            (Kind::Forbidden, 1),
+            (Kind::Conflict, 1),
+            (Kind::LimitExceeded, 1),
+            (Kind::Damaged, 1),
+            (Kind::Unsupported, 1),
+            (Kind::Unavailable, 1),
+            (Kind::Timeout, 1),
+            (Kind::Interrupted, 1),
+            (Kind::Io, 1),
+        ];
+        assert_eq!(codes, expected);
     }
 }

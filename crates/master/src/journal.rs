@@ -13,6 +13,7 @@
 
 use crate::queue::{Change, Facts};
 use contract::{Error, Kind, Result};
+use disk::Access;
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -78,7 +79,7 @@ impl Journal {
         let (changes, log_bytes) = read_log(&log_path)?;
         log.set_len(log_bytes).and_then(|()| log.sync_all()).map_err(unwritable)?;
         log.seek(SeekFrom::End(0)).map_err(unwritable)?;
-        sync_folder(folder)?;
+        disk::sync_folder(folder)?;
         sweep(folder, generation)?;
         let snapshot_bytes = match generation {
             0 => 0,
@@ -112,15 +113,10 @@ impl Journal {
         let generation = self.generation + 1;
         let record = encode(facts)?;
         let path = snapshot_path(&self.folder, generation);
-        let written = tempfile::NamedTempFile::new_in(&self.folder).and_then(|mut file| {
-            file.write_all(&record)?;
-            file.as_file().sync_all()?;
-            file.persist(&path).map_err(std::io::Error::from)
-        });
-        written.map_err(|source| unwritable(&path, source))?;
+        disk::publish(&path, Access::Private, &record)?;
         let log_path = log_path(&self.folder, generation);
         self.log = File::create(&log_path).map_err(|source| unwritable(&log_path, source))?;
-        sync_folder(&self.folder)?;
+        disk::sync_folder(&self.folder)?;
         self.log_path = log_path;
         (self.generation, self.log_bytes) = (generation, 0);
         self.snapshot_bytes = record.len() as u64;
@@ -168,12 +164,6 @@ fn sweep(folder: &Path, generation: u64) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn sync_folder(folder: &Path) -> Result<()> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|source| {
-        Error::io("cannot sync the state folder", source).with("folder", folder.display())
-    })
 }
 
 fn read_snapshot(path: &Path) -> Result<Facts> {

@@ -2,19 +2,13 @@
 //!
 //! Trainers pull values and push gradients; shards hold disjoint parts of the model and apply the
 //! optimizer. This crate knows keys, values, versions and peers, never jobs, users or HTTP. It
-//! takes bound listeners and a shutdown signal, and neither prints nor reads the environment.
+//! takes bound listeners and a shutdown signal, and neither prints nor reads the environment. The
+//! mathematics (models, update rules, stores, placement) are in the crate `table`.
 //!
-//! Reading order: what a model is (`model`, `optimizer`, `initializer`), where its parts live
-//! (`placement`, `store`), how trainers meet (`policy`), the state machine of one port (`shard`),
-//! its messages and checkpoints, the server around it and the client.
+//! Reading order: how trainers meet (`policy`), the state machine of one port (`shard`), its
+//! messages and checkpoints, the server around it and the client.
 
-pub mod initializer;
-pub mod model;
-pub mod optimizer;
-
-pub mod placement;
 pub mod policy;
-pub mod store;
 
 pub mod checkpoint;
 pub mod message;

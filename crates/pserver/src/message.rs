@@ -10,8 +10,8 @@ use contract::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::{Deref, Range};
 
-use crate::model::{Model, Shape};
-use crate::placement::Place;
+use table::model::{Model, Shape};
+use table::placement::ShardPlace;
 
 /// What is spoken over the frames; the version changes when an older peer would misunderstand.
 pub const SERVICE: wire::Service = wire::Service { name: "pserver", version: 3 };
@@ -282,11 +282,11 @@ pub struct Join {
 
 impl Join {
     /// Where the shard stands among those of its kind.
-    pub fn place(&self) -> Result<Place> {
+    pub fn place(&self) -> Result<ShardPlace> {
         if self.port < self.dense_ports {
-            return Place::new(self.server, self.servers, self.port, self.dense_ports);
+            return ShardPlace::new(self.server, self.servers, self.port, self.dense_ports);
         }
-        Place::new(self.server, self.servers, self.port - self.dense_ports, self.sparse_ports)
+        ShardPlace::new(self.server, self.servers, self.port - self.dense_ports, self.sparse_ports)
     }
 
     /// Whether the shard holds parameters of this shape.

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 /// Where a chunk is, for error messages.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct ChunkLocation {
     pub(crate) file: Arc<Path>,
     pub(crate) chunk: u64,
     pub(crate) offset: u64,
 }
 
-impl Place {
+impl ChunkLocation {
     /// Adds file, chunk and offset to an error.
     pub(crate) fn mark(&self, error: Error) -> Error {
         error
@@ -30,7 +30,7 @@ pub(crate) struct Chunk {
     pub(crate) payload: Buffer,
     /// Stored bytes of a compressed chunk, kept only for their memory.
     pub(crate) stored: Buffer,
-    place: Option<Place>,
+    location: Option<ChunkLocation>,
     cursor: usize,
     unread: u32,
     // Records behind the wanted range are not read, so the payload need not be used up.
@@ -39,8 +39,8 @@ pub(crate) struct Chunk {
 
 impl Chunk {
     /// Starts the walk over a payload that has just been filled.
-    pub(crate) fn start(&mut self, header: &Header, place: &Place) -> Result<()> {
-        self.place = Some(place.clone());
+    pub(crate) fn start(&mut self, header: &Header, location: &ChunkLocation) -> Result<()> {
+        self.location = Some(location.clone());
         self.cursor = 0;
         self.unread = header.records;
         self.is_cut = false;
@@ -103,8 +103,8 @@ impl Chunk {
 
     fn damaged(&self, message: &str) -> Error {
         let error = Error::new(Kind::Damaged, message);
-        match &self.place {
-            Some(place) => place.mark(error),
+        match &self.location {
+            Some(location) => location.mark(error),
             None => error,
         }
     }

@@ -17,7 +17,6 @@ mod codec;
 mod header;
 mod index;
 mod paths;
-mod pending;
 mod prefetch;
 mod reader;
 mod snappy;
@@ -27,7 +26,6 @@ mod writer;
 pub use header::{Compressor, HEADER_BYTES, Header, Layout};
 pub use index::{ChunkEntry, Index};
 pub use paths::expand;
-pub use pending::PendingFile;
 pub use reader::{ReadOptions, Reader};
 pub use writer::{WriteOptions, Writer, Written};
 

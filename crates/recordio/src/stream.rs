@@ -1,7 +1,7 @@
 //! Files → chunks: walks the headers, checks every claim against the file before believing it,
 //! reads, verifies and decodes payloads. Single-threaded; `prefetch` runs it on another thread.
 
-use crate::chunk::{Chunk, Place};
+use crate::chunk::{Chunk, ChunkLocation};
 use crate::codec;
 use crate::header::{Compressor, HEADER_BYTES, Header, Layout};
 use contract::{Error, Kind, Result};
@@ -74,7 +74,7 @@ pub(crate) struct ChunkFile {
     /// Found out from the first chunk, the same for all.
     layout: Option<Layout>,
     /// The chunk whose header was read last.
-    place: Place,
+    location: ChunkLocation,
     next_chunk: u64,
     next_offset: u64,
 }
@@ -99,7 +99,7 @@ impl ChunkFile {
             file,
             file_bytes: metadata.len(),
             layout: None,
-            place: Place { file: path.into(), chunk: 0, offset: 0 },
+            location: ChunkLocation { file: path.into(), chunk: 0, offset: 0 },
             next_chunk: 0,
             next_offset: 0,
         })
@@ -108,7 +108,7 @@ impl ChunkFile {
     /// Continues at the chunk with this number, known to start at `offset`.
     pub(crate) fn seek(&mut self, chunk: u64, offset: u64) -> Result<()> {
         (self.next_chunk, self.next_offset) = (chunk, offset);
-        (self.place.chunk, self.place.offset) = (chunk, offset);
+        (self.location.chunk, self.location.offset) = (chunk, offset);
         if offset > self.file_bytes {
             return Err(self.damaged("chunk offset lies behind the end of the file"));
         }
@@ -125,7 +125,7 @@ impl ChunkFile {
 
     /// Where the chunk whose header was read last begins.
     pub(crate) fn chunk_offset(&self) -> u64 {
-        self.place.offset
+        self.location.offset
     }
 
     /// The next chunk's header, its payload known to lie within the file; `None` at the end.
@@ -133,7 +133,7 @@ impl ChunkFile {
         if self.next_offset == self.file_bytes {
             return Ok(None);
         }
-        (self.place.chunk, self.place.offset) = (self.next_chunk, self.next_offset);
+        (self.location.chunk, self.location.offset) = (self.next_chunk, self.next_offset);
         let left = self.file_bytes - self.next_offset;
         if left < HEADER_BYTES as u64 {
             return Err(self.damaged("file ends inside a chunk header").with("bytes_left", left));
@@ -142,7 +142,7 @@ impl ChunkFile {
         self.file.read_exact(&mut bytes).map_err(|source| self.unreadable(source))?;
         let (layout, header) = match self.layout {
             Some(layout) => {
-                (layout, Header::decode(layout, &bytes).map_err(|error| self.place.mark(error))?)
+                (layout, Header::decode(layout, &bytes).map_err(|error| self.location.mark(error))?)
             }
             None => self.detect(&bytes)?,
         };
@@ -165,11 +165,11 @@ impl ChunkFile {
         limit: u64,
     ) -> Result<()> {
         if u64::from(header.stored_bytes) > limit {
-            return Err(self.place.mark(codec::too_large(limit)));
+            return Err(self.location.mark(codec::too_large(limit)));
         }
         let is_stored_plain = header.compressor == Compressor::None;
         let target = if is_stored_plain { &mut chunk.payload } else { &mut chunk.stored };
-        let offset = self.place.offset + HEADER_BYTES as u64;
+        let offset = self.location.offset + HEADER_BYTES as u64;
         target.clear_for(header.stored_bytes as usize, offset);
         let mut checksum = crc32fast::Hasher::new();
         let mut left = header.stored_bytes as usize;
@@ -193,9 +193,9 @@ impl ChunkFile {
             let layout = self.layout.unwrap_or(Layout::Go);
             let stored = chunk.stored.as_slice();
             codec::decode(layout, header.compressor, stored, &mut chunk.payload, limit)
-                .map_err(|error| self.place.mark(error))?;
+                .map_err(|error| self.location.mark(error))?;
         }
-        chunk.start(header, &self.place)
+        chunk.start(header, &self.location)
     }
 
     // Both layouts share the magic: take the one that reads as a header, let the checksum decide
@@ -209,7 +209,7 @@ impl ChunkFile {
             }
             [Ok(go), Err(_)] => Ok((Layout::Go, go)),
             [Err(_), Ok(fluid)] => Ok((Layout::Fluid, fluid)),
-            [Err(error), Err(_)] => Err(self.place.mark(error)),
+            [Err(error), Err(_)] => Err(self.location.mark(error)),
         }
     }
 
@@ -226,12 +226,12 @@ impl ChunkFile {
             checksum.update(piece);
             left -= piece.len();
         }
-        self.seek_file(self.place.offset + HEADER_BYTES as u64)?;
+        self.seek_file(self.location.offset + HEADER_BYTES as u64)?;
         Ok(checksum.finalize() == header.checksum)
     }
 
     fn check_extent(&self, header: &Header) -> Result<()> {
-        let left = self.file_bytes - self.place.offset - HEADER_BYTES as u64;
+        let left = self.file_bytes - self.location.offset - HEADER_BYTES as u64;
         if u64::from(header.stored_bytes) > left {
             return Err(self
                 .damaged("file ends inside a chunk")
@@ -244,18 +244,20 @@ impl ChunkFile {
     fn seek_file(&mut self, offset: u64) -> Result<()> {
         match self.file.seek(SeekFrom::Start(offset)) {
             Ok(_) => Ok(()),
-            Err(source) => Err(self.place.mark(Error::io("cannot seek in RecordIO file", source))),
+            Err(source) => {
+                Err(self.location.mark(Error::io("cannot seek in RecordIO file", source)))
+            }
         }
     }
 
     fn damaged(&self, message: &str) -> Error {
-        self.place.mark(Error::new(Kind::Damaged, message))
+        self.location.mark(Error::new(Kind::Damaged, message))
     }
 
     fn unreadable(&self, source: std::io::Error) -> Error {
         if source.kind() == std::io::ErrorKind::UnexpectedEof {
             return self.damaged("file became shorter while it was read");
         }
-        self.place.mark(Error::io("cannot read RecordIO file", source))
+        self.location.mark(Error::io("cannot read RecordIO file", source))
     }
 }

@@ -3,8 +3,8 @@
 use crate::CHUNK_BYTES_LIMIT;
 use crate::codec;
 use crate::header::{Compressor, HEADER_BYTES, Header, Layout};
-use crate::pending::PendingFile;
 use contract::{Error, Kind, Result};
+use disk::{Access, PendingFile};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::collections::VecDeque;
 use std::io::Write;
@@ -99,10 +99,11 @@ struct Encoded {
 }
 
 impl Writer<PendingFile> {
-    /// Writes the file at `path`; it appears there, complete, when the writer is closed.
+    /// Writes the file at `path`; it appears there, complete, when the writer is closed. RecordIO
+    /// has no end mark: half a file cut at a chunk boundary would pass for a whole one.
     pub fn create(path: &Path, options: WriteOptions) -> Result<Self> {
         options.check()?;
-        Writer::new(PendingFile::create(path)?, options)
+        Writer::new(PendingFile::create(path, Access::Ordinary)?, options)
     }
 
     /// Writes what is left and publishes the file.

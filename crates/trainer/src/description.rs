@@ -2,10 +2,10 @@
 
 use contract::mode::Mode;
 use contract::{Error, Kind, Result};
-use pserver::initializer::Initializer;
-use pserver::model::{ELEMENTS_MAX, NAME_BYTES_MAX, Shape, WIDTH_MAX};
-use pserver::optimizer::Settings;
 use serde::{Deserialize, Serialize};
+use table::initializer::Initializer;
+use table::model::{ELEMENTS_MAX, NAME_BYTES_MAX, Shape, WIDTH_MAX};
+use table::optimizer::Settings;
 
 /// A parameter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,14 +105,14 @@ impl Description {
 }
 
 /// What the servers are told of it.
-impl From<&Description> for pserver::model::Parameter {
+impl From<&Description> for table::model::Parameter {
     fn from(description: &Description) -> Self {
         let [rows, columns] = description.dims.map(|size| size as u64);
         let shape = match description.is_sparse {
             true => Shape::Sparse { width: columns as u32, rows: (rows > 0).then_some(rows) },
             false => Shape::Dense { elements: rows * columns },
         };
-        pserver::model::Parameter {
+        table::model::Parameter {
             name: description.name.clone(),
             shape,
             mode: description.mode,
@@ -125,7 +125,7 @@ impl From<&Description> for pserver::model::Parameter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pserver::model::Parameter;
+    use table::model::Parameter;
 
     #[test]
     fn servers_are_told_elements_or_width_and_rows() {

@@ -2,9 +2,9 @@
 
 use crate::description::Description;
 use contract::mode::Mode;
-use pserver::optimizer::{Optimizer, Settings};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use table::optimizer::{Optimizer, Settings};
 
 /// The optimizer of a training, which is known later than the parameters are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

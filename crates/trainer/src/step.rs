@@ -10,8 +10,8 @@ use engine::batch::{Batch, Output};
 use engine::evaluator::Tally;
 use engine::{Culprit, Network, Prepared, Seen};
 use pserver::client::Restored;
-use pserver::optimizer::Optimizer;
 use std::sync::Arc;
+use table::optimizer::Optimizer;
 
 /// A network, its values, and who changes them.
 pub struct Trainer {

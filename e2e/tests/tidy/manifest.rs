@@ -1,41 +1,12 @@
-//! Which crate may use which, and where versions are set: the rules about the members'
-//! `Cargo.toml`s.
+//! Which crate uses which, and where versions are set: the rules about the members' `Cargo.toml`s.
 
 use super::tree::File;
+use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The allowed arrows, as ARCHITECTURE.md draws them. Every crate may use `contract`.
-const ARROWS: [(&str, &[&str]); 12] = [
-    ("contract", &[]),
-    ("recordio", &[]),
-    ("wire", &[]),
-    ("pserver", &["wire"]),
-    ("master", &["wire", "recordio"]),
-    ("engine", &[]),
-    ("trainer", &["engine", "pserver", "master", "recordio"]),
-    ("scheduler", &[]),
-    ("cloud", &["scheduler"]),
-    ("client", &[]),
-    (
-        "cli",
-        &[
-            "recordio",
-            "wire",
-            "pserver",
-            "master",
-            "engine",
-            "trainer",
-            "scheduler",
-            "cloud",
-            "client",
-        ],
-    ),
-    ("python", &["trainer", "engine", "master", "pserver", "recordio", "client"]),
-];
-
-/// Its stories use whatever they need.
-const FREE: &str = "e2e";
+/// The section of ARCHITECTURE.md whose table lists the arrows.
+const SECTION: &str = "## Arrows";
 
 /// The only crate that names `burn`.
 const TENSOR_CRATE: &str = "engine";
@@ -56,30 +27,69 @@ pub(crate) fn is_member(workspace: &File, file: &File) -> bool {
     })
 }
 
-/// Arrows that the design does not have, and dependencies not inherited from the workspace.
-pub(crate) fn arrows(manifest: &File) -> Vec<String> {
-    let name = crate_name(manifest);
-    let allowed = ARROWS.iter().find(|(from, _)| *from == name).map(|(_, to)| *to);
-    if allowed.is_none() && name != FREE {
-        let what = format!(
-            "crate `{name}` is not in the design; add it to ARCHITECTURE.md and to ARROWS in \
-             e2e/tests/tidy/manifest.rs"
-        );
-        return vec![manifest.offence(1, &what)];
+/// Differences between the table of arrows on the page and the members' manifests.
+pub(crate) fn arrows(page: &File, manifests: &[&File]) -> Vec<String> {
+    let mut offences = Vec::new();
+    let mut rows = BTreeMap::new();
+    for row in rows_of(page) {
+        let (name, line) = (row.name, row.line);
+        if rows.insert(name, row).is_some() {
+            offences.push(page.offence(line, &format!("`{name}` has two rows; keep one")));
+        }
     }
+    let names: BTreeSet<&str> = manifests.iter().map(|manifest| crate_name(manifest)).collect();
+    for manifest in manifests {
+        let name = crate_name(manifest);
+        let Some(row) = rows.remove(name) else {
+            let what = format!("crate `{name}` has no row under \"{SECTION}\" of {}", page.path);
+            offences.push(manifest.offence(1, &what));
+            continue;
+        };
+        let mut used = BTreeSet::new();
+        let dependencies = dependencies(manifest);
+        for to in dependencies.iter().filter(|to| to.is_normal && names.contains(&*to.name)) {
+            if used.insert(&*to.name) && !row.uses.contains(&*to.name) {
+                let what = format!(
+                    "`{name}` may not use `{}`; move the code along the arrows of {}",
+                    to.name, page.path
+                );
+                offences.push(manifest.offence(to.line, &what));
+            }
+        }
+        for to in row.uses.difference(&used) {
+            let what = format!("`{name}` does not use `{to}`; drop it from the row");
+            offences.push(page.offence(row.line, &what));
+        }
+    }
+    for row in rows.values() {
+        let what = format!("there is no crate `{}`; drop the row", row.name);
+        offences.push(page.offence(row.line, &what));
+    }
+    offences
+}
 
+/// A row of the table of arrows.
+struct Row<'a> {
+    line: usize,
+    name: &'a str,
+    uses: BTreeSet<&'a str>,
+}
+
+fn rows_of(page: &File) -> impl Iterator<Item = Row<'_>> {
+    let section = page.lines().skip_while(|(_, line)| *line != SECTION).skip(1);
+    section.take_while(|(_, line)| !line.starts_with("## ")).filter_map(|(line, row)| {
+        let mut names = row.strip_prefix("| `")?.split('`').step_by(2);
+        Some(Row { line, name: names.next()?, uses: names.collect() })
+    })
+}
+
+/// Dependencies not inherited from the workspace, and Burn outside its crate.
+pub(crate) fn settings(manifest: &File) -> Vec<String> {
+    let name = crate_name(manifest);
     let mut offences = Vec::new();
     for dependency in dependencies(manifest) {
         let to = &dependency.name;
         let mut report = |what: &str| offences.push(manifest.offence(dependency.line, what));
-        if let Some(allowed) = allowed
-            && dependency.is_normal
-            && is_ours(to)
-            && to != "contract"
-            && !allowed.contains(&to.as_str())
-        {
-            report(&format!("`{name}` may not use `{to}`; move the code along the arrows"));
-        }
         if !dependency.is_inherited {
             report(&format!(
                 "`{to}` sets more than `workspace` and `optional`; put version and features in \
@@ -132,10 +142,6 @@ fn is_inherited(dependency: &Spanned<DeValue<'_>>) -> bool {
     })
 }
 
-fn is_ours(dependency: &str) -> bool {
-    dependency == FREE || ARROWS.iter().any(|(name, _)| *name == dependency)
-}
-
 /// A crate is called after its folder.
 fn crate_name(manifest: &File) -> &str {
     manifest.path.rsplit('/').nth(1).unwrap_or_default()
@@ -153,11 +159,23 @@ fn table<'a, 'i>(parent: &'a DeTable<'i>, key: &str) -> Option<&'a DeTable<'i>> 
 mod tests {
     use super::*;
 
+    /// The manifests of `wire` and `pserver` with these dependencies, and the page with these rows.
     #[track_caller]
-    fn check(folder: &str, manifest: &str, expect: &[&str]) {
-        let file = File::new(&format!("{folder}/Cargo.toml"), manifest);
-        assert_eq!(arrows(&file), expect);
+    fn check_arrows(wire: &str, pserver: &str, rows: &str, expect: &[&str]) {
+        let manifests = [("wire", wire), ("pserver", pserver)]
+            .map(|(name, text)| File::new(&format!("crates/{name}/Cargo.toml"), text));
+        let text = format!("| `x` | |\n## Arrows\n{rows}\n## Life\n| `y` | `z` |\n");
+        let page = File::new("ARCHITECTURE.md", &text);
+        assert_eq!(arrows(&page, &[&manifests[0], &manifests[1]]), expect);
     }
+
+    #[track_caller]
+    fn check_settings(folder: &str, manifest: &str, expect: &[&str]) {
+        let file = File::new(&format!("{folder}/Cargo.toml"), manifest);
+        assert_eq!(settings(&file), expect);
+    }
+
+    const USES_WIRE: &str = "[dependencies]\nwire.workspace = true\nserde.workspace = true\n";
 
     #[test]
     fn members_are_read_from_the_workspace() {
@@ -175,44 +193,63 @@ mod tests {
     }
 
     #[test]
-    fn an_arrow_of_the_design_is_allowed() {
-        check("crates/pserver", "[dependencies]\nwire.workspace = true\n", &[]);
-        check("crates/wire", "[dependencies]\ncontract.workspace = true\n", &[]);
+    fn a_table_that_lists_every_arrow_is_right() {
+        check_arrows("", USES_WIRE, "| `wire` | |\n| `pserver` | `wire` |", &[]);
     }
 
     #[test]
-    fn an_arrow_against_the_design_is_reported_with_its_line() {
-        check(
-            "crates/wire",
-            "[dependencies]\ncontract.workspace = true\npserver.workspace = true\n",
+    fn an_arrow_that_is_not_on_the_page_is_reported_with_its_line() {
+        check_arrows(
+            "[dependencies]\nserde.workspace = true\npserver.workspace = true\n",
+            "",
+            "| `wire` | |\n| `pserver` | |",
             &["crates/wire/Cargo.toml:3: `wire` may not use `pserver`; move the code along the \
-               arrows"],
+               arrows of ARCHITECTURE.md"],
+        );
+    }
+
+    #[test]
+    fn an_arrow_that_is_only_on_the_page_is_reported_with_its_line() {
+        check_arrows(
+            "",
+            USES_WIRE,
+            "| `wire` | `pserver` |\n| `pserver` | `wire`, `wine` |",
+            &[
+                "ARCHITECTURE.md:3: `wire` does not use `pserver`; drop it from the row",
+                "ARCHITECTURE.md:4: `pserver` does not use `wine`; drop it from the row",
+            ],
         );
     }
 
     #[test]
     fn an_arrow_for_one_platform_is_an_arrow_too() {
-        check(
-            "crates/contract",
-            "[target.'cfg(unix)'.dependencies]\nrecordio = { workspace = true, optional = true }\n",
-            &["crates/contract/Cargo.toml:2: `contract` may not use `recordio`; move the code \
-               along the arrows"],
+        check_arrows(
+            "[target.'cfg(unix)'.dependencies]\npserver = { workspace = true, optional = true }\n",
+            "",
+            "| `wire` | |\n| `pserver` | |",
+            &["crates/wire/Cargo.toml:2: `wire` may not use `pserver`; move the code along the \
+               arrows of ARCHITECTURE.md"],
         );
     }
 
     #[test]
-    fn tests_and_stories_may_use_any_crate() {
-        check("crates/wire", "[dev-dependencies]\npserver.workspace = true\n", &[]);
-        check("e2e", "[dependencies]\ncloud.workspace = true\n", &[]);
+    fn tests_may_use_any_crate() {
+        let wire = "[dev-dependencies]\npserver.workspace = true\n";
+        check_arrows(wire, "", "| `wire` | |\n| `pserver` | |", &[]);
     }
 
     #[test]
-    fn a_crate_outside_the_design_is_reported() {
-        check(
-            "crates/misc",
+    fn every_crate_has_one_row_and_every_row_a_crate() {
+        check_arrows(
             "",
-            &["crates/misc/Cargo.toml:1: crate `misc` is not in the design; add it to \
-               ARCHITECTURE.md and to ARROWS in e2e/tests/tidy/manifest.rs"],
+            "",
+            "| `wire` | |\n| `misc` | |\n| `wire` | |",
+            &[
+                "ARCHITECTURE.md:5: `wire` has two rows; keep one",
+                "crates/pserver/Cargo.toml:1: crate `pserver` has no row under \"## Arrows\" of \
+                 ARCHITECTURE.md",
+                "ARCHITECTURE.md:4: there is no crate `misc`; drop the row",
+            ],
         );
     }
 
@@ -220,7 +257,7 @@ mod tests {
     fn a_version_or_feature_of_a_member_is_reported() {
         let what = "sets more than `workspace` and `optional`; put version and features in \
                     [workspace.dependencies]";
-        check(
+        check_settings(
             "e2e",
             "[dependencies]\nserde = '1'\n\
              [dev-dependencies]\nclap = { workspace = true, features = ['derive'] }\n\
@@ -236,8 +273,8 @@ mod tests {
     #[test]
     fn burn_outside_the_engine_is_reported() {
         let manifest = "[dev-dependencies]\nburn-flex.workspace = true\n";
-        check("crates/engine", manifest, &[]);
-        check(
+        check_settings("crates/engine", manifest, &[]);
+        check_settings(
             "crates/trainer",
             manifest,
             &["crates/trainer/Cargo.toml:2: `trainer` names `burn-flex`; only `engine` may"],

@@ -23,6 +23,7 @@ PAGE = "docs/api.md"
 _SHOWN_MAX = 60
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Mistake = TypeVar("Mistake", bound=errors.Error)
 
 
 def place() -> str:
@@ -37,17 +38,17 @@ def place() -> str:
 
 def invalid(message: str, **context: object) -> errors.InvalidError:
     """The exception for a value that can never work."""
-    return errors.InvalidError(_text(message, context))
+    return _at_line(errors.InvalidError, message, context)
 
 
 def wrong_type(message: str, **context: object) -> errors.WrongTypeError:
     """The exception for an argument of the wrong type."""
-    return errors.WrongTypeError(_text(message, context))
+    return _at_line(errors.WrongTypeError, message, context)
 
 
 def unsupported(message: str, **context: object) -> errors.UnsupportedError:
     """The exception for what the original has and this package has not."""
-    return errors.UnsupportedError(_text(message, context))
+    return _at_line(errors.UnsupportedError, message, context)
 
 
 def missing_name(
@@ -59,11 +60,10 @@ def missing_name(
         return AttributeError(f"module {module!r} has no attribute {name!r}")
     if name in set(not_yet):
         has = f"there is {', '.join(there)}" if there else "there is nothing in this module so far"
-        return errors.MissingNameError(
-            _text(f"{module}.{name} is not there yet; {has}; see {PAGE}", {})
-        )
+        message = f"{module}.{name} is not there yet; {has}; see {PAGE}"
+        return _at_line(errors.MissingNameError, message, {})
     hint = suggestion(name, there) or f"; see {PAGE}"
-    return errors.MissingNameError(_text(f"{module} has no {name!r}{hint}", {}))
+    return _at_line(errors.MissingNameError, f"{module} has no {name!r}{hint}", {})
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -95,11 +95,14 @@ def reported_here() -> Iterator[None]:
     try:
         yield
     except errors.Error as error:
-        text = str(error)
-        if "at: " in text:
+        if error.at is not None:
             raise
+        text = str(error)
         text = f"{text[:-1]}, " if text.endswith(")") else f"{text} ("
-        raise type(error)(f"{text}at: {place()})") from None
+        line = place()
+        located = type(error)(f"{text}at: {line})")
+        located.at = line
+        raise located from None
 
 
 def checked_arguments(function: Function) -> Function:
@@ -154,9 +157,12 @@ def _is_ours(module: str) -> bool:
     return module == "paddle" or module.startswith(("paddle.", "contextlib"))
 
 
-def _text(message: str, context: dict[str, object]) -> str:
-    pairs = [f"{key}: {value}" for key, value in context.items()]
-    return f"{message} ({', '.join([*pairs, f'at: {place()}'])})"
+def _at_line(kind: type[Mistake], message: str, context: dict[str, object]) -> Mistake:
+    line = place()
+    pairs = [f"{key}: {value}" for key, value in {**context, "at": line}.items()]
+    error = kind(f"{message} ({', '.join(pairs)})")
+    error.at = line
+    return error
 
 
 def _argument_mistake(

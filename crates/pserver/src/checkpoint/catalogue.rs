@@ -2,12 +2,12 @@
 
 use super::manifest::{MANIFEST_BYTES_MAX, Manifest, ShardFacts};
 use super::names::{Role, ShardName, cut_folder, parse_cut_folder, parse_file};
-use crate::model::Model;
 use contract::{Error, Kind, Result};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use table::model::Model;
 
 /// A checkpoint, for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]

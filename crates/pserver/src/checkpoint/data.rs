@@ -5,8 +5,6 @@
 
 use super::manifest::ShardFacts;
 use super::section::{FileHead, PartShape, SectionHead};
-use crate::model::{Model, Shape};
-use crate::placement::{BLOCK_ELEMENTS, blocks_of, bucket_of, name_hash};
 use crate::shard::{Part, TableFacts};
 use bytemuck::{Pod, Zeroable};
 use contract::{Error, Kind, Result};
@@ -15,6 +13,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
+use table::model::{Model, Shape};
+use table::placement::{BLOCK_ELEMENTS, blocks_of, bucket_of, name_hash};
 
 /// What the parts of one parameter must be like.
 #[derive(Debug, Clone)]

@@ -5,13 +5,13 @@
 
 use super::FORMAT;
 use super::names::{Layout, Ports, ShardName};
-use crate::model::Model;
-use crate::optimizer::Update;
-use crate::placement::BUCKETS;
 use crate::shard::{CutFacts, TableFacts};
 use contract::mode::Mode;
 use contract::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
+use table::model::Model;
+use table::optimizer::Update;
+use table::placement::BUCKETS;
 
 /// The largest manifest that is read: the model of the most parameters with the longest names.
 pub(super) const MANIFEST_BYTES_MAX: u64 = 512 << 20;

@@ -1,15 +1,13 @@
 //! The names of folders and files, and which shard a name belongs to. Pure.
 
 use crate::message::Join;
-use crate::model::Shape;
-use crate::placement::{Place, buckets_of};
 use contract::Result;
+use disk::PARTIAL_END;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
-
-/// The end of the name of a file that is not complete.
-pub(super) const HIDDEN_END: &str = ".partial";
+use table::model::Shape;
+use table::placement::{ShardPlace, buckets_of};
 
 const DATA_END: &str = ".part";
 const MANIFEST_END: &str = ".json";
@@ -35,7 +33,7 @@ impl Layout {
     pub(super) fn of(join: &Join) -> Result<Layout> {
         let shards = |ports| match ports {
             0 => Ok(0),
-            _ => Place::new(join.server, join.servers, 0, ports).map(|place| place.shards()),
+            _ => ShardPlace::new(join.server, join.servers, 0, ports).map(|place| place.shards()),
         };
         Ok(Layout { dense: shards(join.dense_ports)?, sparse: shards(join.sparse_ports)? })
     }
@@ -125,7 +123,7 @@ pub(super) enum Role {
 /// Whose file this is and what it is; `None` if it is none of ours.
 pub(super) fn parse_file(name: &str) -> Option<(ShardName, Role)> {
     let (stem, role) = match name.strip_prefix('.') {
-        Some(hidden) => (hidden.strip_suffix(HIDDEN_END)?.split_once('.')?.0, Role::Hidden),
+        Some(hidden) => (hidden.strip_suffix(PARTIAL_END)?.split_once('.')?.0, Role::Hidden),
         None => match name.strip_suffix(DATA_END) {
             Some(stem) => (stem, Role::Data),
             None => (name.strip_suffix(MANIFEST_END)?, Role::Manifest),
@@ -155,7 +153,7 @@ mod tests {
         for name in layout.names() {
             assert_eq!(parse_file(&name.data()), Some((name, Role::Data)));
             assert_eq!(parse_file(&name.manifest()), Some((name, Role::Manifest)));
-            let hidden = format!(".{name}.Ab3{HIDDEN_END}");
+            let hidden = format!(".{name}.Ab3{PARTIAL_END}");
             assert_eq!(parse_file(&hidden), Some((name, Role::Hidden)));
         }
         for foreign in [

@@ -6,12 +6,12 @@ use super::data;
 use super::manifest::{ShardFacts, tables_of};
 use super::names::{Layout, ShardName};
 use crate::message::{Join, decode_json, encode_json};
-use crate::model::{Model, Shape};
-use crate::placement::name_hash;
 use crate::shard::{CutFacts, Part, Restore};
 use contract::{Error, Kind, Result};
 use std::collections::HashSet;
 use std::path::PathBuf;
+use table::model::{Model, Shape};
+use table::placement::name_hash;
 
 /// A folder of checkpoints to restore from.
 #[derive(Debug, Clone, PartialEq, Eq)]

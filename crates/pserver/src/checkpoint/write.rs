@@ -5,18 +5,18 @@
 
 use super::FORMAT;
 use super::manifest::{DataFacts, Manifest, ShardFacts};
-use super::names::{HIDDEN_END, Layout, ShardName, cut_folder};
+use super::names::{Layout, ShardName, cut_folder};
 use super::section::{FileHead, PartShape, SECTION_BYTES, SectionHead, put_part};
 use super::sweep::sweep;
 use crate::message::Join;
-use crate::model::Model;
 use crate::shard::{CutFacts, Part, Saved, TableFacts};
 use contract::{Error, Result};
 use crc32fast::Hasher;
-use std::fs::{self, File};
+use disk::{Access, PendingFile, sync_folder};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use table::model::Model;
 
 /// Writes the checkpoints of one shard, one after the other.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ impl Writer {
         let Draft { folder, facts, tables, data } = draft;
         let cut = facts.cut;
         let (file, data) = data.finish(self.name)?;
-        publish(file, &folder.join(&data.file))?;
+        file.publish()?;
 
         let data_bytes = data.bytes;
         let buckets = self.name.buckets();
@@ -160,9 +160,7 @@ impl Writer {
         let manifest = Manifest { format: FORMAT, shard, tables, model: self.model.clone() };
         let manifest = manifest.encode()?;
         let path = folder.join(self.name.manifest());
-        let mut file = create_hidden(&folder, self.name)?;
-        file.write_all(&manifest).map_err(|source| unwritable(source, &path))?;
-        publish(file, &path)?;
+        disk::publish(&path, Access::Ordinary, &manifest)?;
 
         if let Err(error) = sweep(&self.folder, self.keep, self.name, self.layout) {
             let error = error.chain();
@@ -175,8 +173,7 @@ impl Writer {
 /// A data file under way.
 #[derive(Debug)]
 struct DataWriter {
-    file: NamedTempFile,
-    path: PathBuf,
+    file: PendingFile,
     parameter: usize,
     shape: PartShape,
     /// The parts of the open section.
@@ -190,8 +187,7 @@ struct DataWriter {
 impl DataWriter {
     fn create(folder: &Path, name: ShardName) -> Result<DataWriter> {
         let mut data = DataWriter {
-            file: create_hidden(folder, name)?,
-            path: folder.join(name.data()),
+            file: PendingFile::create(&folder.join(name.data()), Access::Ordinary)?,
             parameter: 0,
             shape: PartShape::default(),
             parts: 0,
@@ -216,7 +212,7 @@ impl DataWriter {
         Ok(())
     }
 
-    fn finish(mut self, name: ShardName) -> Result<(NamedTempFile, DataFacts)> {
+    fn finish(mut self, name: ShardName) -> Result<(PendingFile, DataFacts)> {
         self.close_section()?;
         let facts = DataFacts {
             file: name.data(),
@@ -253,26 +249,8 @@ impl DataWriter {
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes += bytes.len() as u64;
-        self.file.write_all(bytes).map_err(|source| unwritable(source, &self.path))
+        self.file.write_all(bytes).map_err(|source| unwritable(source, self.file.path()))
     }
-}
-
-/// A file that nobody looks at yet; it goes when it is dropped.
-fn create_hidden(folder: &Path, name: ShardName) -> Result<NamedTempFile> {
-    let prefix = format!(".{name}.");
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix).suffix(HIDDEN_END);
-    // What an ordinary program would create; the umask takes its share.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder).map_err(|source| unwritable(source, folder))
-}
-
-/// Makes a file durable and gives it its name, durably too.
-fn publish(file: NamedTempFile, path: &Path) -> Result<()> {
-    file.as_file().sync_all().map_err(|source| unwritable(source, path))?;
-    file.persist(path).map_err(|failed| unwritable(failed.error, path))?;
-    path.parent().map_or(Ok(()), sync_folder)
 }
 
 fn create_folder(folder: &Path) -> Result<()> {
@@ -281,13 +259,6 @@ fn create_folder(folder: &Path) -> Result<()> {
         Some(parent) if parent != Path::new("") => sync_folder(parent),
         _ => Ok(()),
     }
-}
-
-/// Makes the names in a folder durable.
-fn sync_folder(folder: &Path) -> Result<()> {
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(|source| unwritable(source, folder))
 }
 
 fn unwritable(source: io::Error, path: &Path) -> Error {

@@ -1,11 +1,11 @@
 //! What a client is told, and where it learns the servers' addresses from.
 
-use crate::model::Model;
-use crate::placement::Place;
 use contract::port::{Endpoint, Ports};
 use contract::secret::Secret;
 use contract::{Error, Result};
 use std::time::Duration;
+use table::model::Model;
+use table::placement::ShardPlace;
 use wire::{Limits, Retry, tls};
 
 /// Everything a client is told but the addresses, which may change.
@@ -105,8 +105,8 @@ impl ClientConfig {
         if servers == 0 {
             return Err(Error::invalid("there is no parameter server: list their addresses"));
         }
-        Place::new(0, servers, 0, self.ports.dense.into())?;
-        Place::new(0, servers, 0, u32::from(self.ports.sparse).max(1)).map(|_| ())
+        ShardPlace::new(0, servers, 0, self.ports.dense.into())?;
+        ShardPlace::new(0, servers, 0, u32::from(self.ports.sparse).max(1)).map(|_| ())
     }
 
     /// The address of a port of a server.

@@ -1,9 +1,9 @@
 //! Which link leads to which part of the model, worked out once; and what callers may ask for.
 
-use crate::model::{Model, Parameter, Shape};
-use crate::placement;
 use contract::port::Ports;
 use contract::{Error, Kind, Result};
+use table::model::{Model, Parameter, Shape};
+use table::placement;
 
 /// Links are numbered server by server, each server's dense ports first.
 pub(super) struct Layout {

@@ -9,9 +9,9 @@ use super::layout::Layout;
 use super::split::{Positions, Rows};
 use super::{Gradient, Pull};
 use crate::message::{EntryHead, Head, Payload, Verb};
-use crate::placement::BLOCK_ELEMENTS;
 use contract::{Error, Kind, Result};
 use std::ops::{Deref, Range};
+use table::placement::BLOCK_ELEMENTS;
 
 /// A request with its parts where the caller has them.
 pub(super) struct Request<'a> {
@@ -30,11 +30,12 @@ pub(super) struct Request<'a> {
 #[derive(Clone, Copy)]
 struct Target<'a> {
     pull: usize,
-    place: Place<'a>,
+    destination: Destination<'a>,
 }
 
+/// Where values go in the caller's memory.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum Destination<'a> {
     Blocks(&'a [u64]),
     Rows { positions: Positions<'a>, count: usize, width: usize },
 }
@@ -109,7 +110,9 @@ impl<'a> Plan<'a> {
                     let Some(shard) = layout.shard(link, false) else { continue };
                     let blocks = layout.placed(*parameter)?.blocks(shard);
                     dense.add_blocks(*parameter, blocks, out.len(), |request, blocks| {
-                        request.targets.push(Target { pull, place: Place::Blocks(blocks) });
+                        request
+                            .targets
+                            .push(Target { pull, destination: Destination::Blocks(blocks) });
                         0
                     });
                 }
@@ -121,8 +124,8 @@ impl<'a> Plan<'a> {
                     sparse.add_rows(*parameter, keys, width, |request, range| {
                         let count = range.len();
                         let positions = rows.positions(shard, range);
-                        let place = Place::Rows { positions, count, width };
-                        request.targets.push(Target { pull, place });
+                        let destination = Destination::Rows { positions, count, width };
+                        request.targets.push(Target { pull, destination });
                         0
                     });
                 }
@@ -151,11 +154,11 @@ impl<'a> Request<'a> {
         }
         for (entry, target) in reply.entries.iter().zip(&self.targets) {
             let values = reply.values(entry);
-            match (target.place, &mut pulls[target.pull]) {
-                (Place::Blocks(blocks), Pull::Dense { out, .. }) => {
+            match (target.destination, &mut pulls[target.pull]) {
+                (Destination::Blocks(blocks), Pull::Dense { out, .. }) => {
                     place_blocks(blocks, values, out)?;
                 }
-                (Place::Rows { positions, count, width }, Pull::Sparse { out, .. })
+                (Destination::Rows { positions, count, width }, Pull::Sparse { out, .. })
                     if values.len() == count * width =>
                 {
                     positions.place(values, width, out);
@@ -325,7 +328,7 @@ mod tests {
             elements in 1..600_000usize, servers in 1..4u32, dense in 1..3u16,
         ) {
             let mut model = testing::model();
-            let shape = crate::model::Shape::Dense { elements: elements as u64 };
+            let shape = table::model::Shape::Dense { elements: elements as u64 };
             model.parameters[testing::DENSE].shape = shape;
             let layout = Layout::new(&model, servers, Ports { dense, ..Ports::default() });
             let values: Vec<f32> = (0..elements).map(|i| i as f32).collect();

@@ -5,10 +5,10 @@
 //! nothing is moved at all. Within a shard keys keep their order.
 
 use super::unique::{self, Uniqueness};
-use crate::placement;
 use contract::Result;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
+use table::placement;
 
 /// The rows of one parameter in one call, by shard.
 pub(super) struct Rows<'a> {

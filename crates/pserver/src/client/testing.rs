@@ -1,9 +1,9 @@
 //! What the unit tests of the client share.
 
-use crate::initializer::Initializer;
-use crate::model::{Model, Parameter, Shape};
-use crate::optimizer::Settings;
 use contract::mode::Mode;
+use table::initializer::Initializer;
+use table::model::{Model, Parameter, Shape};
+use table::optimizer::Settings;
 
 pub(super) const DENSE: usize = 0;
 pub(super) const SPARSE: usize = 1;

@@ -14,11 +14,11 @@ use super::table::{Table, Values};
 use super::{Phase, Reply, Shard};
 use crate::message::Head;
 use crate::policy::Record;
-use crate::store::{SavedBlock, SavedRows};
 use contract::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 use std::time::{Duration, Instant};
+use table::store::{SavedBlock, SavedRows};
 
 /// Where training was at a cut.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,13 +3,13 @@
 use super::table::Table;
 use super::{Job, Phase, Reply, Restore, Shard, Waiting, not_joined};
 use crate::message::{Head, Join, Joined, Message, Payload, encode_json};
-use crate::optimizer::Now;
 use crate::policy::Progress;
 use contract::mode::Mode;
 use contract::{Error, Kind, Result};
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::time::Instant;
+use table::optimizer::Now;
 
 impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     pub(super) fn join(

@@ -16,9 +16,9 @@ pub use cut::{CutFacts, Saved, TableFacts};
 
 use crate::message::{Head, Join, Message, Payload, Statistics, Verb, decode_json, encode_json};
 use crate::metrics::Metrics;
-use crate::model::Model;
-use crate::optimizer::Now;
 use crate::policy::Membership;
+use ::table::model::Model;
+use ::table::optimizer::Now;
 use contract::{Error, Kind, Result};
 use std::collections::BTreeMap;
 use std::ops::Deref;

@@ -1,16 +1,16 @@
 //! One parameter on one shard: its values, and what has arrived for the step under way.
 
 use super::Part;
-use crate::initializer::Initializer;
 use crate::message::{Entry, Message, Payload};
-use crate::model::{Model, Parameter, Shape};
-use crate::optimizer::{Now, Update};
-use crate::placement::{self, Place};
-use crate::store::{self, DenseTable, SparseTable};
 use contract::mode::Mode;
 use contract::{Error, Kind, Result};
 use std::ops::{Deref, Range};
 use std::rc::Rc;
+use table::initializer::Initializer;
+use table::model::{Model, Parameter, Shape};
+use table::optimizer::{Now, Update};
+use table::placement::{self, ShardPlace};
+use table::store::{self, DenseTable, SparseTable};
 
 pub(super) struct Table<B> {
     pub(super) name: String,
@@ -34,7 +34,7 @@ pub(super) enum Values<B> {
         width: usize,
         /// Gradients of the step under way.
         arrivals: Vec<(u32, Rc<Payload<B>>, usize)>,
-        place: Place,
+        place: ShardPlace,
     },
 }
 
@@ -51,7 +51,7 @@ impl<B: Deref<Target = [u8]>> Table<B> {
     pub(super) fn new(
         model: &Model,
         parameter: &Parameter,
-        place: &Place,
+        place: &ShardPlace,
         bytes_max: usize,
     ) -> Result<Self> {
         let is_sparse = parameter.shape.is_sparse();

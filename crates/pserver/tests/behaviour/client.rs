@@ -7,15 +7,15 @@ use contract::{Error, Kind, Result};
 use pserver::client::{
     Addresses, Blocking, Client, ClientConfig, Gradient, Pull, PullStyle, Retry, Value,
 };
-use pserver::initializer::Initializer;
-use pserver::model::{Model, Parameter, Shape};
-use pserver::optimizer::Settings;
 use pserver::server::{self, ServerConfig};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use table::initializer::Initializer;
+use table::model::{Model, Parameter, Shape};
+use table::optimizer::Settings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 

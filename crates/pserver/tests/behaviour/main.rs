@@ -4,6 +4,4 @@
 mod checkpoint;
 mod client;
 mod interleaving;
-mod optimizer;
 mod shard;
-mod store;

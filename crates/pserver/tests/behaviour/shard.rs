@@ -3,17 +3,17 @@
 use contract::mode::Mode;
 use contract::{Kind, Result};
 use proptest::prelude::*;
-use pserver::initializer::Initializer;
 use pserver::message::{
     EntryHead, FLAG_DROPPED, FLAG_DUPLICATE, FLAG_LAST, Head, Join, Joined, Message, Verb,
     encode_heads, encode_json,
 };
 use pserver::metrics::Metrics;
-use pserver::model::{Model, Parameter, Shape};
-use pserver::optimizer::{Optimizer, Settings};
 use pserver::shard::{CutFacts, Part, Reply, Request, Restore, Saved, Shard, ShardConfig};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
+use table::initializer::Initializer;
+use table::model::{Model, Parameter, Shape};
+use table::optimizer::{Optimizer, Settings};
 
 const DENSE: u32 = 0;
 const SPARSE: u32 = 1;

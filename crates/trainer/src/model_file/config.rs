@@ -6,8 +6,8 @@ use crate::description::Description;
 use contract::mode::Mode;
 use contract::{Error, Kind, Result};
 use prost::Message;
-use pserver::initializer::Initializer;
-use pserver::optimizer::Settings;
+use table::initializer::Initializer;
+use table::optimizer::Settings;
 
 /// The longest that is read.
 pub(super) const CONFIG_BYTES_MAX: u64 = 1 << 20;

@@ -3,9 +3,9 @@
 
 use super::content::{self, Content, io_error};
 use super::parameter_file::Numbers;
-use super::pending;
 use crate::parameters::{Parameters, View};
 use contract::{Error, Kind, Result};
+use disk::{Access, PendingFile};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub fn save_pass(
     view: View,
 ) -> Result<PathBuf> {
     let path = pass_directory(save_dir, pass);
-    pending::write_folder(&path, |folder| {
+    disk::publish_folder(&path, |folder| {
         for (place, description) in parameters.descriptions().iter().enumerate() {
             check_name(&description.name)?;
             let mut content = Content::open(parameters, place, view)?;
@@ -70,10 +70,8 @@ pub fn save_pass(
             let file = folder.join(&description.name);
             write_numbers(&file, Numbers::Values, content.count, &mut content.values)?;
         }
-        pending::write_file(&folder.join(DONE), |writer| {
-            let text = concat!("paddle ", env!("CARGO_PKG_VERSION"), "\n");
-            writer.write_all(text.as_bytes()).map_err(|source| Error::io("cannot write", source))
-        })
+        let text = concat!("paddle ", env!("CARGO_PKG_VERSION"), "\n");
+        disk::publish(&folder.join(DONE), Access::Ordinary, text.as_bytes())
     })
     .map_err(|error| error.with("directory", path.display()))?;
     Ok(path)
@@ -153,11 +151,11 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 fn write_numbers(path: &Path, numbers: Numbers, count: u64, reader: &mut dyn Read) -> Result<()> {
-    pending::write_file(path, |writer| {
-        let failed = |source| io_error("cannot write a parameter", source);
-        writer.write_all(&numbers.header(count)).map_err(failed)?;
-        std::io::copy(reader, writer).map_err(failed).map(|_| ())
-    })
+    let failed = |source| io_error("cannot write a parameter", source).with("file", path.display());
+    let mut file = PendingFile::create(path, Access::Ordinary)?;
+    file.write_all(&numbers.header(count)).map_err(failed)?;
+    std::io::copy(reader, &mut file).map_err(failed)?;
+    file.publish()
 }
 
 fn open_numbers(path: &Path, numbers: Numbers) -> Result<(u64, BufReader<File>)> {

@@ -12,7 +12,6 @@ mod config;
 mod content;
 mod directory;
 mod parameter_file;
-mod pending;
 mod safetensors;
 mod tar;
 

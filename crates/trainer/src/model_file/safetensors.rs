@@ -4,9 +4,9 @@
 //! memory. Tensors are F32 and have the dims of their parameter.
 
 use super::content::{self, Content, io_error};
-use super::pending;
 use crate::parameters::{Parameters, View};
 use contract::{Error, Kind, Result};
+use disk::{Access, PendingFile};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -35,18 +35,17 @@ pub fn to_safetensors(parameters: &Parameters, path: &Path, view: View) -> Resul
     let mut contents =
         places.map(|place| Content::open(parameters, place, view)).collect::<Result<Vec<_>>>()?;
     let header = plan(parameters, &contents)?;
-    pending::write_file(path, |writer| {
-        let failed = |source| io_error("cannot write the model", source);
-        writer.write_all(&(header.len() as u64).to_le_bytes()).map_err(failed)?;
-        writer.write_all(&header).map_err(failed)?;
-        for content in &mut contents {
-            if let Some((keys, _)) = &mut content.keys {
-                std::io::copy(keys, writer).map_err(failed)?;
-            }
-            std::io::copy(&mut content.values, writer).map_err(failed)?;
+    let failed = |source| io_error("cannot write the model", source).with("file", path.display());
+    let mut file = PendingFile::create(path, Access::Ordinary)?;
+    file.write_all(&(header.len() as u64).to_le_bytes()).map_err(failed)?;
+    file.write_all(&header).map_err(failed)?;
+    for content in &mut contents {
+        if let Some((keys, _)) = &mut content.keys {
+            std::io::copy(keys, &mut file).map_err(failed)?;
         }
-        Ok(())
-    })
+        std::io::copy(&mut content.values, &mut file).map_err(failed)?;
+    }
+    file.publish()
 }
 
 /// Sets the parameters that are both in the model and in the file.

@@ -15,10 +15,10 @@ use crate::description::Description;
 use crate::parameters::{Parameters, View};
 use ::tar::{Archive, Builder, Entry, EntryType, Header};
 use contract::{Error, Kind, Result};
-use pserver::model::{NAME_BYTES_MAX, PARAMETERS_MAX};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use table::model::{NAME_BYTES_MAX, PARAMETERS_MAX};
 
 const CONFIG_SUFFIX: &str = ".protobuf";
 const KEYS_SUFFIX: &str = ".keys";

@@ -14,11 +14,11 @@ mod training;
 use crate::description::Description;
 use contract::{Error, Kind, Result};
 use pserver::client::{Pull, PullStyle, Value};
-use pserver::model::PARAMETERS_MAX;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) use storage::Remote;
 use storage::{First, Storage};
+use table::model::PARAMETERS_MAX;
 
 /// Elements that are moved at once, where a whole parameter could be too many.
 pub(crate) const PIECE_ELEMENTS: usize = 1 << 18;

@@ -8,11 +8,11 @@ use super::View;
 use crate::description::Description;
 use contract::{Error, Kind, Result};
 use pserver::client::Blocking;
-use pserver::initializer::Initializer;
-use pserver::optimizer::{Now, Update};
-use pserver::placement;
-use pserver::store::{Row, Shape, SparseTable};
 use std::sync::Arc;
+use table::initializer::Initializer;
+use table::optimizer::{Now, Update};
+use table::placement;
+use table::store::{Row, Shape, SparseTable};
 
 /// The values of one parameter.
 pub(super) enum Storage {

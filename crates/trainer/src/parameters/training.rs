@@ -6,8 +6,8 @@ use super::{Page, Parameters, View};
 use crate::recipe::Recipe;
 use contract::{Error, Result};
 use pserver::client::Blocking;
-use pserver::optimizer::{Now, Update};
 use std::sync::Arc;
+use table::optimizer::{Now, Update};
 
 impl Parameters {
     /// Lets `owner` train a parameter in this process; whoever did before does no longer.

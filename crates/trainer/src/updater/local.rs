@@ -7,9 +7,9 @@ use super::{Given, Updater, Wanted, read};
 use crate::parameters::{Parameters, View};
 use crate::recipe::Recipe;
 use contract::Result;
-use pserver::optimizer::Now;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use table::optimizer::Now;
 
 /// Trains some of the parameters in this process.
 pub struct Local {

@@ -13,9 +13,9 @@ use pserver::client::{
     Addresses, Blocking, ClientConfig, Gradient, Interrupt, Pull, Restored, Value,
     fresh_incarnation,
 };
-use pserver::model::{Model, Parameter};
-use pserver::optimizer::{Momentum, Optimizer, Rule};
 use std::sync::Arc;
+use table::model::{Model, Parameter};
+use table::optimizer::{Momentum, Optimizer, Rule};
 
 /// How to reach the servers, and as whom.
 pub struct RemoteConfig {

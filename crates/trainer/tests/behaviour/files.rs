@@ -3,9 +3,9 @@
 use crate::net::{SEED, TABLE, WORDS, batch, network, optimizer, parameters};
 use crate::servers::Servers;
 use contract::Kind;
-use pserver::optimizer::Settings;
 use std::path::Path;
 use std::sync::Arc;
+use table::optimizer::Settings;
 use trainer::model_file::{
     Missing, from_tar, init_from_safetensors, init_from_tar, load_pass, pass_directory, save_pass,
     to_safetensors, to_tar,
@@ -214,7 +214,7 @@ fn a_missing_parameter_is_treated_as_asked() {
     let folder = tempfile::tempdir().unwrap();
     let model = |names: &[&str]| {
         let new = |name: &&str| Description {
-            initializer: pserver::initializer::Initializer::Constant { value: 2.0 },
+            initializer: table::initializer::Initializer::Constant { value: 2.0 },
             ..Description::dense(*name, [1, 2])
         };
         Parameters::new(names.iter().map(new).collect(), 1).unwrap()

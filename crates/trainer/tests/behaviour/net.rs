@@ -2,10 +2,10 @@
 
 use engine::batch::{Batch, Input, Rows};
 use engine::{Network, NetworkConfig};
-use pserver::initializer::Initializer;
-use pserver::optimizer::{Optimizer, Settings};
 use serde_json::json;
 use std::sync::Arc;
+use table::initializer::Initializer;
+use table::optimizer::{Optimizer, Settings};
 use trainer::{Description, Parameters};
 
 pub(crate) const WORDS: usize = 50;

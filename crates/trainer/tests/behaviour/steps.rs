@@ -3,8 +3,8 @@
 use crate::net::{self, TABLE, WORDS, batch, network, optimizer, parameters};
 use contract::Kind;
 use engine::batch::Rows;
-use pserver::optimizer::Settings;
 use std::sync::Arc;
+use table::optimizer::Settings;
 use trainer::{Description, Inference, Parameters, Trainer, View};
 
 const PLAIN: &str = r#"{"rule": {"name": "momentum"}, "learning_rate": 0.01}"#;

@@ -2,8 +2,8 @@
 
 use crate::net::{self, TABLE, WORDS, batch, network, optimizer, parameters};
 use crate::servers::Servers;
-use pserver::optimizer::Settings;
 use std::sync::Arc;
+use table::optimizer::Settings;
 use trainer::{Parameters, Trainer, View};
 
 const SAMPLES: usize = 8;

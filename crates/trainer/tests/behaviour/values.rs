@@ -3,8 +3,8 @@
 use crate::net::{self, TABLE, WORDS, network, optimizer, parameters};
 use crate::servers::Servers;
 use contract::Kind;
-use pserver::optimizer::Settings;
 use std::sync::Arc;
+use table::optimizer::Settings;
 use trainer::{Parameters, Trainer, View};
 
 const PLAIN: &str = r#"{"rule": {"name": "momentum"}, "learning_rate": 0.01}"#;

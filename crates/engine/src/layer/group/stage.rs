@@ -22,14 +22,14 @@ impl Stage {
     pub(super) const ALL: [Stage; 4] = [Stage::Before, Stage::Once, Stage::During, Stage::After];
 }
 
-/// What is known of a place in a step.
-pub(super) struct Place {
+/// A value that a step works with: of a link, a memory or a layer.
+pub(super) struct StagedValue {
     pub(super) shape: Shape,
-    /// When its value is there; that of a link or a memory too.
+    /// When it is available.
     pub(super) stage: Stage,
 }
 
-impl Place {
+impl StagedValue {
     /// Whether all steps together have one row for each step of each sample.
     fn is_rows(&self) -> bool {
         self.stage != Stage::Once && self.shape.level == Level::Single
@@ -43,7 +43,7 @@ impl Place {
 }
 
 /// When a layer can be computed that takes these; its own shape is `shape`.
-pub(super) fn earliest(inputs: &[&Place], shape: &Shape) -> Stage {
+pub(super) fn earliest(inputs: &[&StagedValue], shape: &Shape) -> Stage {
     let all = |stage: Stage| !inputs.is_empty() && inputs.iter().all(|place| place.stage == stage);
     let is_rows = shape.level == Level::Single && inputs.iter().all(|place| place.is_rows());
     if all(Stage::Once) {
@@ -58,7 +58,7 @@ pub(super) fn earliest(inputs: &[&Place], shape: &Shape) -> Stage {
 /// Puts layers off that no memory needs; `inputs` are places, and layers come after the first
 /// `given` places.
 pub(super) fn put_off(
-    places: &mut [Place],
+    places: &mut [StagedValue],
     inputs: &[Vec<usize>],
     given: usize,
     remembered: &[usize],
@@ -96,8 +96,8 @@ pub(super) fn put_off(
 mod tests {
     use super::*;
 
-    fn place(stage: Stage, level: Level) -> Place {
-        Place { shape: Shape { level, ..Shape::dense(1) }, stage }
+    fn place(stage: Stage, level: Level) -> StagedValue {
+        StagedValue { shape: Shape { level, ..Shape::dense(1) }, stage }
     }
 
     #[test]
@@ -118,9 +118,10 @@ mod tests {
     fn layers_that_no_memory_and_no_step_needs_wait() {
         use Stage::{After, Before, During, Once};
         // A link, what every step sees, a memory; state, output, context, sum of both, its double.
-        let mut places: Vec<Place> = [Before, Once, During, During, During, During, During, During]
-            .map(|stage| place(stage, Level::Single))
-            .into();
+        let mut places: Vec<StagedValue> =
+            [Before, Once, During, During, During, During, During, During]
+                .map(|stage| place(stage, Level::Single))
+                .into();
         let inputs = [vec![0, 2], vec![3], vec![1, 3], vec![4, 5], vec![6]];
         put_off(&mut places, &inputs, 3, &[3]);
         let stages: Vec<Stage> = places.iter().map(|place| place.stage).collect();

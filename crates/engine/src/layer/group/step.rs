@@ -5,7 +5,7 @@
 //! the step before. Values of a step have places: first the links, then the memories, then the
 //! layers.
 
-use super::stage::{Place, Stage, earliest, put_off};
+use super::stage::{Stage, StagedValue, earliest, put_off};
 use crate::activation::Activation;
 use crate::layer::{self, Layer, Plan, Slot};
 use crate::shape::{self, Level, Shape};
@@ -76,7 +76,7 @@ pub(super) struct Memory {
 
 /// The network of a step, checked.
 pub(super) struct Checked {
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<StagedValue>,
     /// By number of the layer.
     pub(super) built: Vec<Box<dyn Layer>>,
     pub(super) inputs: Vec<Vec<usize>>,
@@ -122,10 +122,12 @@ impl Step {
             parameters: own,
         };
         for (link, input) in self.links.iter().zip(inputs) {
-            checked.places.push(Place { shape: link.shape(input)?, stage: link.role.stage() });
+            checked
+                .places
+                .push(StagedValue { shape: link.shape(input)?, stage: link.role.stage() });
         }
         let memories = self.memories.iter().map(Memory::shape);
-        checked.places.extend(memories.map(|shape| Place { shape, stage: Stage::During }));
+        checked.places.extend(memories.map(|shape| StagedValue { shape, stage: Stage::During }));
         let given = checked.places.len();
         self.check_layers(&mut checked)?;
         self.check_memories(inputs, &mut checked)?;
@@ -147,7 +149,8 @@ impl Step {
         for layer in &self.layers {
             let inputs: Vec<usize> =
                 layer.inputs.iter().map(|name| find(&places, name)).collect::<Result<_>>()?;
-            let taken: Vec<&Place> = inputs.iter().map(|place| &checked.places[*place]).collect();
+            let taken: Vec<&StagedValue> =
+                inputs.iter().map(|place| &checked.places[*place]).collect();
             let shapes: Vec<Shape> = taken.iter().map(|place| place.shape).collect();
             let Plan { shape, parameters } = layer::plan(layer, &shapes)?;
             let built = layer::build(layer)?;
@@ -181,7 +184,7 @@ impl Step {
                 return Err(Error::invalid("two layers of a step have the same name; rename one")
                     .with("step layer", &layer.name));
             }
-            checked.places.push(Place { shape, stage });
+            checked.places.push(StagedValue { shape, stage });
         }
         for output in &self.outputs {
             checked.outputs.push(find(&places, output)?);

@@ -4,13 +4,13 @@ use super::{Job, Layout, files, folder};
 use contract::{Error, Kind};
 use proptest::prelude::*;
 use pserver::checkpoint::{Which, list};
-use pserver::model::Shape;
-use pserver::optimizer::{AdaGrad, Rule};
-use pserver::placement::mix64;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
+use table::model::Shape;
+use table::optimizer::{AdaGrad, Rule};
+use table::placement::mix64;
 
 const LAYOUT: Layout = (1, 1, 1);
 const DENSE: &str = "cut-00000012/dense-00000-of-00001";

@@ -25,20 +25,20 @@ pub const BLOCK_ELEMENTS: usize = 16_384;
 
 /// Where a shard stands among the shards of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct ShardPlace {
     server: u32,
     servers: u32,
     port: u32,
     ports: u32,
 }
 
-impl Place {
+impl ShardPlace {
     /// The shard behind port `port` of `ports` on server `server` of `servers`, counted from 0.
     ///
     /// # Errors
     /// If a number is out of its range, or there are more shards than buckets.
-    pub fn new(server: u32, servers: u32, port: u32, ports: u32) -> Result<Place> {
-        let place = Place { server, servers, port, ports };
+    pub fn new(server: u32, servers: u32, port: u32, ports: u32) -> Result<ShardPlace> {
+        let place = ShardPlace { server, servers, port, ports };
         let problem = if server >= servers {
             "the server index must be below the number of servers"
         } else if port >= ports {
@@ -173,7 +173,7 @@ mod tests {
         fn every_bucket_has_exactly_one_owner(servers in 1..=256u32, ports in 1..=256u32) {
             let places = (0..servers)
                 .flat_map(|server| (0..ports).map(move |port| (server, port)))
-                .map(|(server, port)| Place::new(server, servers, port, ports).unwrap());
+                .map(|(server, port)| ShardPlace::new(server, servers, port, ports).unwrap());
             let (mut next, mut smallest, mut largest) = (0, u32::MAX, 0);
             for (shard, place) in places.enumerate() {
                 let buckets = place.buckets();
@@ -197,7 +197,7 @@ mod tests {
         ) {
             let elements = (blocks * BLOCK_ELEMENTS as u64).saturating_sub(1);
             let mut all: Vec<u64> = (0..servers * ports)
-                .map(|shard| Place::new(shard / ports, servers, shard % ports, ports).unwrap())
+                .map(|shard| ShardPlace::new(shard / ports, servers, shard % ports, ports).unwrap())
                 .flat_map(|place| place.blocks(hash, elements))
                 .collect();
             all.sort_unstable();
@@ -210,9 +210,9 @@ mod tests {
         for (server, servers, port, ports) in
             [(1, 1, 0, 1), (0, 1, 2, 2), (0, 0, 0, 1), (0, 1, 0, 0), (0, 65_537, 0, 1)]
         {
-            let place = Place::new(server, servers, port, ports);
+            let place = ShardPlace::new(server, servers, port, ports);
             assert_eq!(place.unwrap_err().kind(), contract::Kind::Invalid);
         }
-        assert!(Place::new(0, u32::MAX, 0, u32::MAX).is_err());
+        assert!(ShardPlace::new(0, u32::MAX, 0, u32::MAX).is_err());
     }
 }

@@ -1,11 +1,11 @@
 //! Every update rule against numpy, and sparse rows against dense parameters.
 
 use proptest::prelude::*;
-use pserver::initializer::Initializer;
-use pserver::optimizer::{AdaGrad, Momentum, Now, Optimizer, Rule, Settings, Update};
-use pserver::placement::name_hash;
 use serde::Deserialize;
 use std::sync::LazyLock;
+use table::initializer::Initializer;
+use table::optimizer::{AdaGrad, Momentum, Now, Optimizer, Rule, Settings, Update};
+use table::placement::name_hash;
 
 /// Written by `tests/vectors/generate.py`.
 #[derive(Deserialize)]

@@ -3,9 +3,9 @@
 use contract::Kind;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use pserver::placement::BLOCK_ELEMENTS;
-use pserver::store::{DenseTable, Row, RowRef, SavedBlock, SavedRows, Shape, SparseTable};
 use std::collections::BTreeMap;
+use table::placement::BLOCK_ELEMENTS;
+use table::store::{DenseTable, Row, RowRef, SavedBlock, SavedRows, Shape, SparseTable};
 
 /// Rows so wide that a cut hands out a dozen at a time.
 const WIDE: Shape = Shape { width: 2, state: 2_000, counters: 1 };

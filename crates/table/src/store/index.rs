@@ -215,7 +215,7 @@ fn is_before(slot: u64, tag: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::placement::{Place, bucket_of};
+    use crate::placement::{ShardPlace, bucket_of};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn the_keys_of_one_shard_spread_over_all_parts_and_tags() {
-        let place = Place::new(3, 64, 0, 1).unwrap();
+        let place = ShardPlace::new(3, 64, 0, 1).unwrap();
         let (mut parts, mut halves, mut keys) = ([0_u32; PARTS], [0_u32; 2], 0);
         for key in (0..4_000_000).filter(|&key| place.owns(bucket_of(0, key))) {
             let hash = Hash::of(key);
