@@ -11,8 +11,10 @@ from programs import (
     deep_fm,
     image_classification,
     label_semantic_roles,
+    learning_to_rank,
     machine_translation,
     nested_text_classification,
+    scheduled_sampling,
     word2vec,
 )
 
@@ -29,6 +31,8 @@ PROGRAMS = {
     "machine translation": (machine_translation.train, "right", ">", 0.7),
     "GoogLeNet": (googlenet, "error", "<", 0.2),
     "ResNet": (resnet, "error", "<", 0.2),
+    "learning to rank": (learning_to_rank.train, "ndcg", ">", 0.85),
+    "scheduled sampling": (scheduled_sampling.train, "error", "<", 0.15),
     "DeepFM": (deep_fm.train, "auc", ">", 0.85),
     "nested text classification": (nested_text_classification.train, "error", "<", 0.15),
 }

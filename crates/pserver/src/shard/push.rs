@@ -2,13 +2,13 @@
 
 use super::{Job, Parked, Phase, Reply, Shard, Waiting, not_joined};
 use crate::message::{FLAG_DROPPED, FLAG_DUPLICATE, FLAG_LAST, Payload};
-use crate::optimizer::Now;
 use crate::policy::Freshness;
 use contract::Result;
 use contract::mode::Mode;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::time::Instant;
+use table::optimizer::Now;
 
 impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     pub(super) fn push(
@@ -172,15 +172,21 @@ impl<B: Deref<Target = [u8]>> Job<B> {
             table.finish_step(&now)?;
         }
         self.version += 1;
-        self.samples += std::mem::take(&mut self.step_samples).into_values().sum::<u64>();
+        self.samples = self.samples_with_step();
+        self.step_samples.clear();
         self.update_rate();
         Ok(())
     }
 
     /// The moment of the update under way, whose own samples count for the learning rate.
     pub(super) fn update_moment(&self) -> Now {
-        let samples = self.samples + self.step_samples.values().sum::<u64>();
-        Now { step: self.version, rate: self.join.model.optimizer.rate(samples, self.pass) }
+        let rate = self.join.model.optimizer.rate(self.samples_with_step(), self.pass);
+        Now { step: self.version, rate }
+    }
+
+    /// Samples so far, those of the step under way included. What a peer claims has no bound.
+    fn samples_with_step(&self) -> u64 {
+        self.step_samples.values().fold(self.samples, |sum, own| sum.saturating_add(*own))
     }
 
     pub(super) fn update_rate(&mut self) {
