@@ -44,10 +44,10 @@ assert records == [(number, number * 0.5) for number in range(10_000)]
 print(f"{len(records)} records read, the last one {records[-1]}")
 PYTHON
 
-say "paddle launch --pservers 2 --trainers 2 -- python train.py --preset test"
+say "paddle launch --pservers 2 --trainers 2 --passes 20 -- python train.py --preset test"
 example=$PWD/examples/fit_a_line
 "$bin/python" "$example/generate.py" --output "$folder/data/housing.data"
-"$bin/paddle" launch --pservers 2 --trainers 2 --workspace "$folder" -- \
+"$bin/paddle" launch --pservers 2 --trainers 2 --passes 20 --workspace "$folder" -- \
     "$PWD/$bin/python" "$example/train.py" --preset test
 
 say "python infer.py: the first five predictions"

@@ -11,7 +11,7 @@ from paddle.v2.dataset import criteo
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="models/pass-9.tar.gz")
+    parser.add_argument("--model", default="output/pass-9.tar.gz")
     parser.add_argument("--data_path", default="data/raw/valid.txt")
     parser.add_argument("--batch_size", type=int, default=1000)
     parser.add_argument("--embedding_size", type=int, default=10)

@@ -1,24 +1,23 @@
 """Predicts clicks on advertisements: a deep network over the Criteo data set.
 
-Runs in one process, as trainer or server by arguments (`--is_local 0`), or as the environment of a
-Kubernetes manifest says (`--is_local 0 --cloud_train 1`).
+Runs in one process, under `paddle launch`, as the environment of a Kubernetes manifest says
+(`--is_local 0 --cloud_train 1`), or as trainer or server by arguments (`--is_local 0`).
 """
 
 import argparse
 import gzip
 import os
 
+import cluster
 import network
-from cluster import Cluster
 
 import paddle.v2 as paddle
 from paddle.v2.dataset import criteo
 
 PRESETS = {
-    "full": {"batch_size": 1000, "num_passes": 10, "learning_rate": 1e-4, "log_period": 100},
+    "full": {"batch_size": 1000, "learning_rate": 1e-4, "log_period": 100},
     "test": {
         "batch_size": 100,
-        "num_passes": 2,
         "learning_rate": 1e-3,
         "log_period": 10,
         "sparse_feature_dim": 10007,
@@ -28,28 +27,23 @@ PRESETS = {
 
 def main():
     arguments = parse_arguments()
-    if arguments.is_local:
-        cluster = Cluster()
-    elif arguments.cloud_train:
-        cluster = Cluster.from_environment()
-    else:
-        cluster = Cluster.from_arguments(arguments)
-
-    if cluster.role == "PSERVER":
+    # An endpoint in a manifest is one port, so the dense one serves sparse parameters too.
+    os.environ.setdefault("PADDLE_INIT_PORTS_NUM_FOR_SPARSE", "0")
+    if arguments.is_local == 0 and not arguments.cloud_train:
+        cluster.use_arguments(arguments)
+    if cluster.is_server():
         cluster.serve()
     else:
-        train(arguments, cluster)
+        train(arguments)
 
 
-def train(arguments, cluster):
-    """Trains as one of the cluster's trainers; the first one saves the models."""
-    flags = cluster.flags()
-    # The manifests of Fluid speak of threads and of milliseconds.
-    if os.getenv("CPU_NUM"):
-        flags["trainer_count"] = int(os.environ["CPU_NUM"])
-    if os.getenv("FLAGS_rpc_deadline"):
-        flags["timeout_seconds"] = int(os.environ["FLAGS_rpc_deadline"]) / 1000
-    paddle.init(seed=arguments.seed, **flags)
+def train(arguments):
+    """Trains as one of the job's trainers; the first one saves the models."""
+    if not os.path.exists(arguments.train_data_path):
+        raise SystemExit(
+            f"there is no {arguments.train_data_path}; `python generate.py criteo` makes data"
+        )
+    paddle.init(seed=arguments.seed)
 
     cost, _ = network.describe(arguments.sparse_feature_dim, arguments.embedding_size)
     parameters = paddle.parameters.create(cost)
@@ -62,28 +56,27 @@ def train(arguments, cluster):
         update_equation=paddle.optimizer.Adam(
             learning_rate=arguments.learning_rate, is_async=arguments.async_mode
         ),
-        is_local=cluster.is_local,
+        is_local=None if arguments.is_local is None else bool(arguments.is_local),
     )
     train_reader = criteo.read(
         arguments.train_data_path,
         arguments.sparse_feature_dim,
-        cluster.trainers,
-        cluster.trainer_id,
+        paddle.job.trainers,
+        paddle.job.rank,
     )
     trainer.train(
         reader=paddle.batch(train_reader, arguments.batch_size),
         num_passes=arguments.num_passes,
-        event_handler=Report(trainer, arguments, is_saving=cluster.trainer_id == 0),
+        event_handler=Report(trainer, arguments),
     )
 
 
 class Report:
     """Prints how the training goes, tests after each pass, and saves the model."""
 
-    def __init__(self, trainer, arguments, is_saving):
+    def __init__(self, trainer, arguments):
         self.trainer = trainer
         self.arguments = arguments
-        self.is_saving = is_saving
         self.aucs = []
 
     def __call__(self, event):
@@ -115,7 +108,7 @@ class Report:
             print(f"TEST --> pass: {pass_id} loss: {tested.cost} auc: {auc}", flush=True)
 
     def save(self, name):
-        if self.is_saving:
+        if paddle.job.is_chief:
             os.makedirs(self.arguments.model_output_dir, exist_ok=True)
             path = os.path.join(self.arguments.model_output_dir, f"{name}.tar.gz")
             with gzip.open(path, "wb", compresslevel=1) as file:
@@ -127,17 +120,17 @@ def parse_arguments():
     add = parser.add_argument
     add("--train_data_path", default="data/raw/train.txt")
     add("--test_data_path", default="data/raw/valid.txt", help="empty: do not test")
-    add("--model_output_dir", default="models")
+    add("--model_output_dir", default=paddle.job.output_dir)
     add("--init_model", help="a model to go on with")
     add("--preset", choices=PRESETS, default="full")
     add("--batch_size", type=int, help="samples of each trainer's batch")
-    add("--num_passes", type=int)
+    add("--num_passes", type=int, default=paddle.job.passes)
     add("--learning_rate", type=float)
     add("--log_period", type=int, help="print every so many batches")
     add("--embedding_size", type=int, default=10)
     add("--sparse_feature_dim", type=int, default=1000001, help="ids that categories hash to")
-    add("--is_local", type=int, choices=(0, 1), default=1, help="0: with parameter servers")
-    add("--cloud_train", type=int, choices=(0, 1), default=0, help="1: the environment says")
+    add("--is_local", type=int, choices=(0, 1), help="0: with parameter servers, 1: without")
+    add("--cloud_train", type=int, choices=(0, 1), default=0, help="1: the environment says where")
     add("--async_mode", action="store_true", help="do not wait for one another")
     add("--role", default="trainer", choices=("pserver", "trainer"))
     add("--endpoints", default="127.0.0.1:6000", help="the servers, with commas between")

@@ -14,13 +14,9 @@ import paddle.v2 as paddle
 DEEP_SIZES = (128, 64, 32, 1)
 REGRESSION = 1
 
-TRAINER_ID = int(os.getenv("PADDLE_INIT_TRAINER_ID", "0"))
-TRAINERS = int(os.getenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1"))
-IS_LOCAL = os.getenv("PADDLE_CLUSTER_TRAIN", "").lower() not in ("true", "1", "yes")
-
 PRESETS = {
-    "full": {"batch_size": 10000, "num_passes": 10, "learning_rate": 1e-3},
-    "test": {"batch_size": 100, "num_passes": 5, "learning_rate": 2e-2},
+    "full": {"batch_size": 10000, "learning_rate": 1e-3},
+    "test": {"batch_size": 100, "learning_rate": 2e-2},
 }
 
 
@@ -34,7 +30,6 @@ def main():
         update_equation=paddle.optimizer.AdaGrad(
             learning_rate=arguments.learning_rate, is_async=arguments.async_mode
         ),
-        is_local=IS_LOCAL,
     )
 
     def report(event):
@@ -48,14 +43,16 @@ def main():
             test_reader = paddle.batch(read(arguments.test_data_path), arguments.batch_size)
             tested = trainer.test(test_reader)
             print(f"Test {event.pass_id}, Cost {tested.cost:f}, {tested.metrics}", flush=True)
-            if TRAINER_ID == 0:
+            if paddle.job.is_chief:
                 path = f"{arguments.model_output_prefix}-pass-{event.pass_id}.tar.gz"
                 with gzip.open(path, "wb") as file:
                     trainer.save_parameter_to_tar(file)
 
+    os.makedirs(os.path.dirname(arguments.model_output_prefix) or ".", exist_ok=True)
     trainer.train(
         reader=paddle.batch(
-            read(arguments.train_data_path, TRAINERS, TRAINER_ID), arguments.batch_size
+            read(arguments.train_data_path, paddle.job.trainers, paddle.job.rank),
+            arguments.batch_size,
         ),
         num_passes=arguments.num_passes,
         event_handler=report,
@@ -127,10 +124,10 @@ def parse_arguments():
     add("--test_data_path", required=True)
     add("--data_meta_file", required=True)
     add("--model_type", type=int, choices=(0, 1), required=True, help="1: regression")
-    add("--model_output_prefix", default="ctr_models")
+    add("--model_output_prefix", default=f"{paddle.job.output_dir}/model")
     add("--preset", choices=PRESETS, default="full")
     add("--batch_size", type=int, help="samples of each trainer's batch")
-    add("--num_passes", type=int)
+    add("--num_passes", type=int, default=paddle.job.passes)
     add("--learning_rate", type=float)
     add("--async_mode", action="store_true", help="do not wait for one another")
     add("--seed", type=int, default=1)

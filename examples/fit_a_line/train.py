@@ -1,6 +1,7 @@
 """Predicts house prices with a line, in one process or on a cluster.
 
-The program is the same in both cases: the environment says who it is and where the servers are.
+The program is the same in both cases: `paddle.job` says who it is, and servers that the environment
+names are trained on.
 """
 
 import argparse
@@ -12,18 +13,18 @@ import random
 import paddle.v2 as paddle
 from paddle.v2.dataset import uci_housing
 
-TRAINER_ID = int(os.getenv("PADDLE_INIT_TRAINER_ID", "0"))
-TRAINERS = int(os.getenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1"))
-IS_LOCAL = os.getenv("PADDLE_CLUSTER_TRAIN", "").lower() not in ("true", "1", "yes")
-
 PRESETS = {
-    "full": {"num_passes": 30, "batch_size": 2, "learning_rate": 1e-3},
-    "test": {"num_passes": 20, "batch_size": 8, "learning_rate": 2e-3},
+    "full": {"batch_size": 2, "learning_rate": 1e-3},
+    "test": {"batch_size": 8, "learning_rate": 2e-3},
 }
 
 
 def main():
     arguments = parse_arguments()
+    if not os.path.exists(arguments.data):
+        raise SystemExit(
+            f"there is no {arguments.data}; `python generate.py` makes data/housing.data"
+        )
     # Trainers shuffle alike, and each takes every n-th sample: together they see the batches that
     # one process would see.
     random.seed(arguments.seed)
@@ -40,7 +41,6 @@ def main():
         update_equation=paddle.optimizer.Momentum(
             momentum=0, learning_rate=arguments.learning_rate, is_async=arguments.async_mode
         ),
-        is_local=IS_LOCAL,
     )
     train_data, test_data = uci_housing.load_data(arguments.data)
 
@@ -50,7 +50,7 @@ def main():
         if isinstance(event, paddle.event.EndPass):
             tested = trainer.test(paddle.batch(test_data, arguments.batch_size))
             print(f"Test {event.pass_id}, Cost {tested.cost:f}", flush=True)
-            if TRAINER_ID == 0:
+            if paddle.job.is_chief:
                 path = f"{arguments.output}/fit-a-line_pass_{event.pass_id:05}.tar.gz"
                 with gzip.open(path, "wb") as file:
                     trainer.save_parameter_to_tar(file)
@@ -69,7 +69,7 @@ def own_samples(train_data, arguments):
         dealt_out = paddle.reader.creator.cloud_reader(arguments.recordio)
         return paddle.reader.shuffle(dealt_out, buf_size=500)
     shuffled = paddle.reader.shuffle(train_data, buf_size=500)
-    return lambda: itertools.islice(shuffled(), TRAINER_ID, None, TRAINERS)
+    return lambda: itertools.islice(shuffled(), paddle.job.rank, None, paddle.job.trainers)
 
 
 def describe():
@@ -85,10 +85,10 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="data/housing.data")
     parser.add_argument("--recordio", help="train on these files, dealt out by the job's master")
-    parser.add_argument("--output", default="output", help="folder of the models")
+    parser.add_argument("--output", default=paddle.job.output_dir, help="folder of the models")
     parser.add_argument("--init_model", help="a model to go on with")
     parser.add_argument("--preset", choices=PRESETS, default="full")
-    parser.add_argument("--num_passes", type=int)
+    parser.add_argument("--num_passes", type=int, default=paddle.job.passes)
     parser.add_argument("--batch_size", type=int, help="samples of each trainer's batch")
     parser.add_argument("--learning_rate", type=float)
     parser.add_argument("--async_mode", action="store_true", help="do not wait for one another")

@@ -1,6 +1,7 @@
 """Learns to name what is on small pictures, in one process or on a cluster.
 
-The program is the same in both cases: the environment says who it is and where the servers are.
+The program is the same in both cases: `paddle.job` says who it is, and servers that the environment
+names are trained on.
 """
 
 import argparse
@@ -14,14 +15,10 @@ from network import describe
 import paddle.v2 as paddle
 from paddle.v2.dataset import cifar
 
-TRAINER_ID = int(os.getenv("PADDLE_INIT_TRAINER_ID", "0"))
-TRAINERS = int(os.getenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1"))
-IS_LOCAL = os.getenv("PADDLE_CLUSTER_TRAIN", "").lower() not in ("true", "1", "yes")
-
 # The learning rate is for one picture, as gradients are sums over a batch.
 PRESETS = {
-    "full": {"num_passes": 200, "batch_size": 128, "learning_rate": 0.1 / 128, "dropout": 1},
-    "test": {"num_passes": 3, "batch_size": 16, "learning_rate": 0.01 / 32, "dropout": 0},
+    "full": {"batch_size": 128, "learning_rate": 0.1 / 128, "dropout": 1},
+    "test": {"batch_size": 16, "learning_rate": 0.01 / 32, "dropout": 0},
 }
 SIZES = {
     ("full", "vgg"): {"filters": 64, "depth": None},
@@ -56,7 +53,6 @@ def main():
             regularization=paddle.optimizer.L2Regularization(0.0002 * 128),
             is_async=arguments.async_mode,
         ),
-        is_local=IS_LOCAL,
     )
     train_data = paddle.reader.shuffle(paddle.reader.cache(cifar.train10()), buf_size=50000)
 
@@ -70,14 +66,15 @@ def main():
         if isinstance(event, paddle.event.EndPass):
             tested = trainer.test(paddle.batch(cifar.test10(), 128))
             print(f"Test {event.pass_id}, Cost {tested.cost:f}, {tested.metrics}", flush=True)
-            if TRAINER_ID == 0:
+            if paddle.job.is_chief:
                 path = f"{arguments.output}/{arguments.network}_pass_{event.pass_id:05}.tar.gz"
                 with gzip.open(path, "wb") as file:
                     trainer.save_parameter_to_tar(file)
 
     os.makedirs(arguments.output, exist_ok=True)
     own = paddle.batch(
-        lambda: itertools.islice(train_data(), TRAINER_ID, None, TRAINERS), arguments.batch_size
+        lambda: itertools.islice(train_data(), paddle.job.rank, None, paddle.job.trainers),
+        arguments.batch_size,
     )
     trainer.train(reader=own, num_passes=arguments.num_passes, event_handler=report)
 
@@ -89,10 +86,10 @@ def parse_arguments():
     parser.add_argument("--depth", type=int, help="layers of the residual network: 6n + 2")
     parser.add_argument("--dropout", type=float, help="the share of VGG's usual dropout")
     parser.add_argument("--data", help="an archive like cifar-10-python.tar.gz; else it is fetched")
-    parser.add_argument("--output", default="output", help="folder of the models")
+    parser.add_argument("--output", default=paddle.job.output_dir, help="folder of the models")
     parser.add_argument("--init_model", help="a model to go on with")
     parser.add_argument("--preset", choices=PRESETS, default="full")
-    parser.add_argument("--num_passes", type=int)
+    parser.add_argument("--num_passes", type=int, default=paddle.job.passes)
     parser.add_argument("--batch_size", type=int, help="samples of each trainer's batch")
     parser.add_argument("--learning_rate", type=float)
     parser.add_argument("--async_mode", action="store_true", help="do not wait for one another")

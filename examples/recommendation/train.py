@@ -1,6 +1,7 @@
 """Learns what people think of films, in one process or on a cluster.
 
-The program is the same in both cases: the environment says who it is and where the servers are.
+The program is the same in both cases: `paddle.job` says who it is, and servers that the environment
+names are trained on.
 """
 
 import argparse
@@ -14,13 +15,9 @@ from network import FEEDING, describe
 import paddle.v2 as paddle
 from paddle.v2.dataset import movielens
 
-TRAINER_ID = int(os.getenv("PADDLE_INIT_TRAINER_ID", "0"))
-TRAINERS = int(os.getenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1"))
-IS_LOCAL = os.getenv("PADDLE_CLUSTER_TRAIN", "").lower() not in ("true", "1", "yes")
-
 PRESETS = {
-    "full": {"num_passes": 10, "batch_size": 256, "learning_rate": 1e-4},
-    "test": {"num_passes": 5, "batch_size": 32, "learning_rate": 2e-3},
+    "full": {"batch_size": 256, "learning_rate": 1e-4},
+    "test": {"batch_size": 32, "learning_rate": 2e-3},
 }
 
 
@@ -44,7 +41,6 @@ def main():
         update_equation=paddle.optimizer.Adam(
             learning_rate=arguments.learning_rate, is_async=arguments.async_mode
         ),
-        is_local=IS_LOCAL,
     )
     shuffled = paddle.reader.shuffle(movielens.train(), buf_size=8192)
 
@@ -54,14 +50,15 @@ def main():
         if isinstance(event, paddle.event.EndPass):
             tested = trainer.test(paddle.batch(movielens.test(), 256), feeding=FEEDING)
             print(f"Test {event.pass_id}, Cost {tested.cost:f}", flush=True)
-            if TRAINER_ID == 0:
+            if paddle.job.is_chief:
                 path = f"{arguments.output}/recommendation_pass_{event.pass_id:05}.tar.gz"
                 with gzip.open(path, "wb") as file:
                     trainer.save_parameter_to_tar(file)
 
     os.makedirs(arguments.output, exist_ok=True)
     own = paddle.batch(
-        lambda: itertools.islice(shuffled(), TRAINER_ID, None, TRAINERS), arguments.batch_size
+        lambda: itertools.islice(shuffled(), paddle.job.rank, None, paddle.job.trainers),
+        arguments.batch_size,
     )
     trainer.train(
         reader=own, num_passes=arguments.num_passes, event_handler=report, feeding=FEEDING
@@ -71,10 +68,10 @@ def main():
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="an archive like ml-1m.zip; else it is fetched")
-    parser.add_argument("--output", default="output", help="folder of the models")
+    parser.add_argument("--output", default=paddle.job.output_dir, help="folder of the models")
     parser.add_argument("--init_model", help="a model to go on with")
     parser.add_argument("--preset", choices=PRESETS, default="full")
-    parser.add_argument("--num_passes", type=int)
+    parser.add_argument("--num_passes", type=int, default=paddle.job.passes)
     parser.add_argument("--batch_size", type=int, help="samples of each trainer's batch")
     parser.add_argument("--learning_rate", type=float)
     parser.add_argument("--async_mode", action="store_true", help="do not wait for one another")

@@ -1,6 +1,7 @@
 """Learns to tell good reviews of films from bad ones, in one process or on a cluster.
 
-The program is the same in both cases: the environment says who it is and where the servers are.
+The program is the same in both cases: `paddle.job` says who it is, and servers that the environment
+names are trained on.
 """
 
 import argparse
@@ -12,19 +13,13 @@ import network
 
 import paddle.v2 as paddle
 
-TRAINER_ID = int(os.getenv("OMPI_COMM_WORLD_RANK") or os.getenv("PADDLE_INIT_TRAINER_ID", "0"))
-TRAINERS = int(os.getenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1"))
-IS_LOCAL = os.getenv("PADDLE_CLUSTER_TRAIN", "").lower() not in ("true", "1", "yes")
-
 PRESETS = {
     "full": {
-        "num_passes": 10,
         "batch_size": 64,
         "learning_rate": 2e-3,
         "sizes": {"embedding": 128, "hidden": 128},
     },
     "test": {
-        "num_passes": 8,
         "batch_size": 16,
         "learning_rate": 4e-2,
         "sizes": {"embedding": 16, "hidden": 16},
@@ -34,7 +29,7 @@ PRESETS = {
 
 def main():
     arguments = parse_arguments()
-    paddle.init(trainer_id=TRAINER_ID, seed=arguments.seed)
+    paddle.init(seed=arguments.seed)
     if arguments.data_home:
         paddle.dataset.common.DATA_HOME = arguments.data_home
     words, train, test = readers(arguments.dataset)
@@ -45,7 +40,6 @@ def main():
         update_equation=paddle.optimizer.AdaGrad(
             learning_rate=arguments.learning_rate, is_async=arguments.async_mode
         ),
-        is_local=IS_LOCAL,
     )
 
     def report(event):
@@ -58,7 +52,7 @@ def main():
         if isinstance(event, paddle.event.EndPass):
             tested = trainer.test(paddle.batch(test, 64))
             print(f"Test {event.pass_id}, Cost {tested.cost:f}, {tested.metrics}", flush=True)
-            if TRAINER_ID == 0:
+            if paddle.job.is_chief:
                 path = f"{arguments.output}/{arguments.model}_pass_{event.pass_id:05}.tar.gz"
                 with gzip.open(path, "wb") as file:
                     trainer.save_parameter_to_tar(file)
@@ -82,13 +76,13 @@ def readers(name):
 
 
 def own_samples(reader, seed):
-    """A reader of the samples, in a cluster of those that are dealt to this trainer, one by one.
+    """A reader of the samples of this trainer: they are dealt out to the trainers one by one.
 
     They are shuffled first, by all trainers alike: good and bad ones lie in an order.
     """
     held = list(reader())
     random.Random(seed).shuffle(held)
-    own = held if IS_LOCAL else held[TRAINER_ID::TRAINERS]
+    own = held[paddle.job.rank :: paddle.job.trainers]
     return lambda: iter(own)
 
 
@@ -97,9 +91,9 @@ def parse_arguments():
     parser.add_argument("--model", choices=network.MODELS, default="lstm")
     parser.add_argument("--dataset", choices=("sentiment", "imdb"), default="sentiment")
     parser.add_argument("--data_home", help="folder in which data sets are looked for")
-    parser.add_argument("--output", default="output", help="folder of the models")
+    parser.add_argument("--output", default=paddle.job.output_dir, help="folder of the models")
     parser.add_argument("--preset", choices=PRESETS, default="full")
-    parser.add_argument("--num_passes", type=int)
+    parser.add_argument("--num_passes", type=int, default=paddle.job.passes)
     parser.add_argument("--batch_size", type=int, help="reviews of each trainer's batch")
     parser.add_argument("--learning_rate", type=float)
     parser.add_argument("--async_mode", action="store_true", help="do not wait for one another")

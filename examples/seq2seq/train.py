@@ -1,6 +1,7 @@
 """Learns to translate sentences, in one process or on a cluster.
 
-The program is the same in both cases: the environment says who it is and where the servers are.
+The program is the same in both cases: `paddle.job` says who it is, and servers that the environment
+names are trained on.
 """
 
 import argparse
@@ -13,21 +14,16 @@ import network
 import paddle.v2 as paddle
 from paddle.v2.dataset import wmt14
 
-TRAINER_ID = int(os.getenv("OMPI_COMM_WORLD_RANK") or os.getenv("PADDLE_INIT_TRAINER_ID", "0"))
-TRAINERS = int(os.getenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1"))
-IS_LOCAL = os.getenv("PADDLE_CLUSTER_TRAIN", "").lower() not in ("true", "1", "yes")
 FEEDING = {"source": 0, "target": 1, "target_next": 2}
 
 PRESETS = {
     "full": {
-        "num_passes": 5,
         "batch_size": 50,
         "learning_rate": 5e-4,
         "words": 30000,
         "sizes": network.SIZES,
     },
     "test": {
-        "num_passes": 8,
         "batch_size": 25,
         "learning_rate": 1e-2,
         "words": 13,
@@ -38,7 +34,7 @@ PRESETS = {
 
 def main():
     arguments = parse_arguments()
-    paddle.init(trainer_id=TRAINER_ID, seed=arguments.seed)
+    paddle.init(seed=arguments.seed)
     if arguments.data:
         wmt14.FILE = arguments.data
     cost = network.training(arguments.words, arguments.sizes)
@@ -50,7 +46,6 @@ def main():
             gradient_clipping_threshold=25,
             is_async=arguments.async_mode,
         ),
-        is_local=IS_LOCAL,
     )
     tests = paddle.batch(wmt14.test(arguments.words), 64)
 
@@ -64,14 +59,13 @@ def main():
         if isinstance(event, paddle.event.EndPass):
             tested = trainer.test(tests, feeding=FEEDING)
             print(f"Test {event.pass_id}, Cost {tested.cost:f}, {tested.metrics}", flush=True)
-            if TRAINER_ID == 0:
+            if paddle.job.is_chief:
                 path = f"{arguments.output}/seq2seq_pass_{event.pass_id:05}.tar.gz"
                 with gzip.open(path, "wb") as file:
                     trainer.save_parameter_to_tar(file)
 
     os.makedirs(arguments.output, exist_ok=True)
-    samples = wmt14.train(arguments.words)
-    own = samples if IS_LOCAL else deal_out(samples)
+    own = deal_out(wmt14.train(arguments.words))
     trainer.train(
         reader=paddle.batch(own, arguments.batch_size),
         num_passes=arguments.num_passes,
@@ -82,15 +76,15 @@ def main():
 
 def deal_out(samples):
     """The samples of this trainer: they are dealt out one by one."""
-    return lambda: itertools.islice(samples(), TRAINER_ID, None, TRAINERS)
+    return lambda: itertools.islice(samples(), paddle.job.rank, None, paddle.job.trainers)
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="an archive like wmt14.tgz; else it is fetched")
-    parser.add_argument("--output", default="output", help="folder of the models")
+    parser.add_argument("--output", default=paddle.job.output_dir, help="folder of the models")
     parser.add_argument("--preset", choices=PRESETS, default="full")
-    parser.add_argument("--num_passes", type=int)
+    parser.add_argument("--num_passes", type=int, default=paddle.job.passes)
     parser.add_argument("--batch_size", type=int, help="sentences of each trainer's batch")
     parser.add_argument("--learning_rate", type=float)
     parser.add_argument("--words", type=int, help="words of each language that are known")

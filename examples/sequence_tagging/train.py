@@ -1,6 +1,7 @@
 """Learns to find phrases in sentences, in one process or on a cluster.
 
-The program is the same in both cases: the environment says who it is and where the servers are.
+The program is the same in both cases: `paddle.job` says who it is, and servers that the environment
+names are trained on.
 """
 
 import argparse
@@ -12,19 +13,17 @@ import network
 
 import paddle.v2 as paddle
 
-TRAINER_ID = int(os.getenv("OMPI_COMM_WORLD_RANK") or os.getenv("PADDLE_INIT_TRAINER_ID", "0"))
-TRAINERS = int(os.getenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1"))
-IS_LOCAL = os.getenv("PADDLE_CLUSTER_TRAIN", "").lower() not in ("true", "1", "yes")
-
 PRESETS = {
-    "full": {"num_passes": 15, "batch_size": 16, "learning_rate": 2e-3},
-    "test": {"num_passes": 3, "batch_size": 8, "learning_rate": 1e-2},
+    "full": {"batch_size": 16, "learning_rate": 2e-3},
+    "test": {"batch_size": 8, "learning_rate": 1e-2},
 }
 
 
 def main():
     arguments = parse_arguments()
-    paddle.init(trainer_id=TRAINER_ID, seed=arguments.seed)
+    if not os.path.exists(arguments.train_file):
+        raise SystemExit(f"there is no {arguments.train_file}; `python generate.py` makes data")
+    paddle.init(seed=arguments.seed)
     dictionary = conll.Dictionary(arguments.train_file)
     cost, _, wrong = network.describe(arguments.model, dictionary)
     trainer = paddle.trainer.SGD(
@@ -38,7 +37,6 @@ def main():
         ),
         # The evaluators look at these tags, which the cost does not need.
         extra_layers=wrong,
-        is_local=IS_LOCAL,
     )
     feeding = network.feeding([cost, wrong])
     tests = paddle.batch(dictionary.read(arguments.test_file), 64)
@@ -53,13 +51,13 @@ def main():
         if isinstance(event, paddle.event.EndPass):
             tested = trainer.test(tests, feeding=feeding)
             print(f"Test {event.pass_id}, Cost {tested.cost:f}, {tested.metrics}", flush=True)
-            if TRAINER_ID == 0:
+            if paddle.job.is_chief:
                 path = f"{arguments.output}/{arguments.model}_pass_{event.pass_id:05}.tar.gz"
                 with gzip.open(path, "wb") as file:
                     trainer.save_parameter_to_tar(file)
 
     os.makedirs(arguments.output, exist_ok=True)
-    own = dictionary.read(arguments.train_file, TRAINER_ID, 1 if IS_LOCAL else TRAINERS)
+    own = dictionary.read(arguments.train_file, paddle.job.rank, paddle.job.trainers)
     trainer.train(
         reader=paddle.batch(own, arguments.batch_size),
         num_passes=arguments.num_passes,
@@ -73,9 +71,9 @@ def parse_arguments():
     parser.add_argument("--model", choices=network.MODELS, default="linear_crf")
     parser.add_argument("--train_file", default="data/train.txt.gz")
     parser.add_argument("--test_file", default="data/test.txt.gz")
-    parser.add_argument("--output", default="output", help="folder of the models")
+    parser.add_argument("--output", default=paddle.job.output_dir, help="folder of the models")
     parser.add_argument("--preset", choices=PRESETS, default="full")
-    parser.add_argument("--num_passes", type=int)
+    parser.add_argument("--num_passes", type=int, default=paddle.job.passes)
     parser.add_argument("--batch_size", type=int, help="sentences of each trainer's batch")
     parser.add_argument("--learning_rate", type=float)
     parser.add_argument("--async_mode", action="store_true", help="do not wait for one another")

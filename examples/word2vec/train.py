@@ -1,6 +1,7 @@
 """Learns word vectors by predicting the fifth word of five, in one process or on a cluster.
 
-The program is the same in both cases: the environment says who it is and where the servers are.
+The program is the same in both cases: `paddle.job` says who it is, and servers that the environment
+names are trained on.
 """
 
 import argparse
@@ -15,20 +16,17 @@ import paddle.v2 as paddle
 EMBEDDING_SIZE = 32
 HIDDEN_SIZE = 256
 
-# Under mpirun every process has a rank; elsewhere the backend numbers the trainers.
-TRAINER_ID = int(os.getenv("OMPI_COMM_WORLD_RANK") or os.getenv("PADDLE_INIT_TRAINER_ID", "0"))
-TRAINERS = int(os.getenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1"))
-IS_LOCAL = os.getenv("PADDLE_CLUSTER_TRAIN", "").lower() not in ("true", "1", "yes")
-
 PRESETS = {
-    "full": {"num_passes": 30, "batch_size": 32, "learning_rate": 3e-3},
-    "test": {"num_passes": 3, "batch_size": 32, "learning_rate": 3e-2},
+    "full": {"batch_size": 32, "learning_rate": 3e-3},
+    "test": {"batch_size": 32, "learning_rate": 3e-2},
 }
 
 
 def main():
     arguments = parse_arguments()
-    paddle.init(trainer_id=TRAINER_ID, seed=arguments.seed)
+    if not os.path.exists(arguments.dict):
+        raise SystemExit(f"there is no {arguments.dict}; `python prepare.py --generate` makes data")
+    paddle.init(seed=arguments.seed)
     with open(arguments.dict, "rb") as file:
         words = len(pickle.load(file))
 
@@ -41,7 +39,6 @@ def main():
             regularization=paddle.optimizer.L2Regularization(8e-4),
             is_async=arguments.async_mode,
         ),
-        is_local=IS_LOCAL,
     )
 
     def report(event):
@@ -57,7 +54,7 @@ def main():
                 f"Test {event.pass_id}, Cost {tested.cost:f}, Testing metrics {tested.metrics}",
                 flush=True,
             )
-            if TRAINER_ID == 0:
+            if paddle.job.is_chief:
                 path = f"{arguments.output}/word2vec_pass_{event.pass_id:05}.tar.gz"
                 with gzip.open(path, "wb") as file:
                     trainer.save_parameter_to_tar(file)
@@ -111,10 +108,10 @@ def own_samples(arguments):
 
 
 def read(path):
-    """A reader of the file, in a cluster of this trainer's part of it: `path-00000` and so on."""
+    """A reader of the file; of several trainers each reads its parts: `path-00000` and so on."""
 
     def samples():
-        for name in [path] if IS_LOCAL else own_parts(path):
+        for name in [path] if paddle.job.trainers == 1 else own_parts(path):
             with open(name, encoding="ascii") as file:
                 for line in file:
                     yield tuple(map(int, line.split(",")))
@@ -124,12 +121,13 @@ def read(path):
 
 def own_parts(path):
     """The parts of a file whose number is this trainer's, modulo the number of trainers."""
+    rank, trainers = paddle.job.rank, paddle.job.trainers
     parts = sorted(glob.glob(f"{path}-*"))
-    own = [part for part in parts if int(part.rsplit("-", 1)[1]) % TRAINERS == TRAINER_ID]
+    own = [part for part in parts if int(part.rsplit("-", 1)[1]) % trainers == rank]
     if not own:
         raise SystemExit(
-            f"no part of {path} is for trainer {TRAINER_ID} of {TRAINERS}: there are "
-            f"{parts or 'none'}; run prepare.py with --split_count {TRAINERS} or more"
+            f"no part of {path} is for trainer {rank} of {trainers}: there are "
+            f"{parts or 'none'}; run prepare.py with --split_count {trainers} or more"
         )
     return own
 
@@ -140,9 +138,9 @@ def parse_arguments():
     parser.add_argument("--recordio", help="train on these files, dealt out by the job's master")
     parser.add_argument("--test_file", default="test_data_dir/test.txt")
     parser.add_argument("--dict", default="word_dict.pickle")
-    parser.add_argument("--output", default="output", help="folder of the models")
+    parser.add_argument("--output", default=paddle.job.output_dir, help="folder of the models")
     parser.add_argument("--preset", choices=PRESETS, default="full")
-    parser.add_argument("--num_passes", type=int)
+    parser.add_argument("--num_passes", type=int, default=paddle.job.passes)
     parser.add_argument("--batch_size", type=int, help="samples of each trainer's batch")
     parser.add_argument("--learning_rate", type=float)
     parser.add_argument("--drop_rate", type=float, default=0.5)

@@ -1,5 +1,5 @@
-//! What the environment tells a trainer, for `paddle.init`: read by the contract, which knows all
-//! names of a fact.
+//! What the environment tells a trainer, for `paddle.init` and `paddle.job`: read by the contract,
+//! which knows all names of a fact.
 
 use crate::error::raise;
 use contract::env::Environment;
@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::HashMap;
 
-/// The arguments of `paddle.init` that the environment gives; what it does not say is absent.
+/// The fields of `paddle.v2.config.Settings` that the environment gives; what it does not say is
+/// absent.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "Python hands over an owned dict")]
 pub(crate) fn read_environment(
@@ -21,6 +22,9 @@ pub(crate) fn read_environment(
     arguments.set_item("trainer_count", told.threads)?;
     arguments.set_item("trainer_id", told.rank.unwrap_or(0))?;
     arguments.set_item("num_gradient_servers", told.trainers)?;
+    arguments.set_item("num_passes", told.passes)?;
+    arguments.set_item("attempt", told.attempt)?;
+    arguments.set_item("is_local", told.is_local)?;
     arguments.set_item("port", told.ports.first)?;
     arguments.set_item("ports_num", told.ports.dense)?;
     arguments.set_item("ports_num_for_sparse", told.ports.sparse)?;
@@ -40,8 +44,16 @@ pub(crate) fn read_environment(
     if let Some(token) = &told.token {
         arguments.set_item("job_token", token.expose())?;
     }
-    if !told.log_dir.is_empty() {
-        arguments.set_item("log_dir", told.log_dir)?;
+    for (name, text) in [
+        ("log_dir", told.log_dir),
+        ("output_dir", told.output_dir),
+        ("job_name", told.job),
+        ("username", told.user),
+        ("datacenter", told.datacenter),
+    ] {
+        if !text.is_empty() {
+            arguments.set_item(name, text)?;
+        }
     }
     Ok(arguments)
 }

@@ -35,6 +35,7 @@ struct Servers {
     tls_ca: Option<String>,
     tls_name: String,
     timeout_seconds: f64,
+    connect_seconds: f64,
     lag_ratio_max: Option<f32>,
 }
 
@@ -51,6 +52,7 @@ impl Servers {
             client.tls = Some(tls);
         }
         client.retry.deadline = seconds("timeout_seconds", self.timeout_seconds)?;
+        client.first_contact = Some(seconds("connect_seconds", self.connect_seconds)?);
         client.lag_ratio_max = self.lag_ratio_max;
         config.interrupt = Some(interrupt());
         Ok(config)

@@ -71,3 +71,9 @@ def test_a_line_that_is_known_is_not_replaced():
         with mistake.reported_here():
             raise known
     assert caught.value is known
+
+
+def test_a_message_that_ends_in_other_parentheses_keeps_them():
+    with pytest.raises(errors.UnavailableError, match=r"\(os error 111\) \(at: .*:\d+\)$"):
+        with mistake.reported_here():
+            raise errors.UnavailableError("refused (os error 111)")

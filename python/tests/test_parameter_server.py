@@ -117,6 +117,14 @@ def alone(batch_counts, passes, features=20):
     return w, rows
 
 
+def untrained_loss(rank, steps, features=20):
+    """The mean loss of a trainer's steps with the first values, before anybody has pushed."""
+    w, rows = first_values(features)
+    keys = np.arange(50, dtype=np.uint64)
+    steps = (trainer.batch(rank, step, features) for step in range(steps))
+    return np.mean([trainer.gradients(w, rows, keys, *step)[2] for step in steps])
+
+
 def check_same(result, expected):
     np.testing.assert_allclose(result["w"], expected[0], rtol=2e-4, atol=2e-5)
     np.testing.assert_allclose(result["rows"], expected[1], rtol=2e-4, atol=2e-5)
@@ -161,8 +169,9 @@ def test_async_training_converges_on_a_convex_problem(mode):
             task(started, rank, 2, mode=mode, rule=rule, steps=20, passes=15) for rank in range(2)
         ]
         results = run(tasks)
-    for result in results:
-        first, last = np.mean(result["losses"][:20]), np.mean(result["losses"][-20:])
+    # In whatever order gradients arrive; what a trainer itself sees first may be others' work.
+    for rank, result in enumerate(results):
+        first, last = untrained_loss(rank, 20), np.mean(result["losses"][-20:])
         assert last < 0.1 * first, f"{mode}: {first} -> {last}"
 
 
@@ -173,8 +182,8 @@ def test_hybrid_training_mixes_both():
             for rank in range(2)
         ]
         results = run(tasks)
-    for result in results:
-        assert np.mean(result["losses"][-5:]) < 0.3 * np.mean(result["losses"][:5])
+    for rank, result in enumerate(results):
+        assert np.mean(result["losses"][-5:]) < 0.5 * untrained_loss(rank, 5)
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
@@ -198,9 +207,9 @@ def test_a_server_that_is_killed_is_restarted_from_its_checkpoint(tmp_path, mode
         for process in processes:
             process.stdin.write("go on\n")
             process.stdin.flush()
-        for result in [finish(process) for process in processes]:
+        for rank, result in enumerate([finish(process) for process in processes]):
             assert result["position"]["server_restarts"] == 1
-            assert np.mean(result["losses"][-20:]) < 0.5 * np.mean(result["losses"][:5])
+            assert np.mean(result["losses"][-20:]) < 0.5 * untrained_loss(rank, 20)
         assert again[0].end()[0] == 0
 
 
@@ -248,7 +257,8 @@ def test_a_damaged_checkpoint_is_named_and_an_older_one_offered(tmp_path):
 
 
 def test_a_trainer_that_is_killed_ends_the_job_with_its_rank():
-    with servers(2, "--num_gradient_servers=2", "--trainer_timeout=1.5") as started:
+    # Long enough for the survivor to be heard of on a machine that does much else.
+    with servers(2, "--num_gradient_servers=2", "--trainer_timeout=10") as started:
         survivor = start(task(started, 0, 2))
         victim = start(task(started, 1, 2, die_after=2))
         assert victim.wait(timeout=DEADLINE_SECONDS) == -signal.SIGKILL
@@ -259,7 +269,7 @@ def test_a_trainer_that_is_killed_ends_the_job_with_its_rank():
         for server in started:
             code, logged = server.end()
             assert code == 1
-            assert "trainer 1 has not been heard of for 1.5 s" in logged
+            assert "trainer 1 has not been heard of for 10 s" in logged
 
 
 def test_only_peers_with_the_token_are_served():
@@ -316,12 +326,13 @@ def test_wrong_arrays_are_refused_before_anything_is_sent():
 
 
 def test_no_server_gives_an_error_that_names_the_address():
+    # As long as it is bound, nobody else can listen there.
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
-    nobody = {**task([Stand()]), "pservers": address, "timeout": 0.5}
-    with pytest.raises(ConnectionError, match="cannot connect .peer: 127.0.0.1:"):
-        trainer.connect(nobody)
+        nobody = {**task([Stand()]), "pservers": address, "timeout": 0.5}
+        with pytest.raises(ConnectionError, match="cannot connect .peer: 127.0.0.1:"):
+            trainer.connect(nobody)
 
 
 class Stand:

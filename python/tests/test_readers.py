@@ -16,7 +16,7 @@ from paddle import errors
 from paddle.v2 import event, plot, reader
 from paddle.v2.minibatch import batch
 
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 300
 
 
 def counting(count):

@@ -219,7 +219,7 @@ assert os.waitpid(child, 0)[1] == 0
 assert reader.read() == b"1"
 """
     done = subprocess.run(
-        [sys.executable, "-c", program, path], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program, path], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     assert "was opened before a fork; open it in the child process" in done.stdout

@@ -15,17 +15,18 @@ import pytest
 
 import paddle.v2 as paddle
 from paddle import errors
-from paddle.v2 import config, naming
+from paddle.v2 import config, naming, progress
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    """Names and settings as in a new program."""
+    """Names, settings and counts as in a new program."""
     naming.reset()
     for name in list(os.environ):
         if name.startswith("PADDLE_"):
             monkeypatch.delenv(name)
     monkeypatch.setattr(config, "_current", None)
+    monkeypatch.setattr(progress, "_totals", progress.Totals())
 
 
 def line_data(count=200, seed=7):
@@ -163,7 +164,7 @@ trainer.train(reader, feeding={{"x": 0}})
 def test_progress_is_drawn_on_a_terminal_unless_told_otherwise(flag, is_shown):
     leader, follower = pty.openpty()
     program = PROGRAM.format(init=f"paddle.init({flag})", batches=3)
-    subprocess.run([sys.executable, "-c", program], stderr=follower, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], stderr=follower, check=True, timeout=600)
     os.close(follower)
     drawn = b""
     while True:
@@ -191,7 +192,7 @@ def test_an_interrupt_ends_the_program_as_python_does():
     )
     assert child.stdout.readline() == "ready\n"
     child.send_signal(signal.SIGINT)
-    _, errors_shown = child.communicate(timeout=60)
+    _, errors_shown = child.communicate(timeout=600)
     assert child.returncode == -signal.SIGINT
     assert errors_shown.rstrip().endswith("KeyboardInterrupt")
 
@@ -232,7 +233,7 @@ def test_a_network_that_was_used_refuses_to_run_in_a_forked_child():
     queue = context.Queue()
     child = context.Process(target=_train_in_child, args=(trainer, queue))
     child.start()
-    assert "forked" in queue.get(timeout=60)
+    assert "forked" in queue.get(timeout=600)
     child.join()
 
 
@@ -272,3 +273,23 @@ def test_keys_without_a_bound_are_looked_up_and_saved():
     numpy.testing.assert_allclose(rows, [[1, 2], [3, 4]], atol=1e-5)
     with pytest.raises(errors.UnsupportedError, match="table"):
         loaded.get("table")
+
+
+def test_a_reader_that_nobody_made_batches_of_says_so():
+    _, _, trainer = line_trainer()
+    with pytest.raises(errors.InvalidError, match=r"wrap the reader with paddle.batch\(reader, "):
+        trainer.train(lambda: iter(line_data()))
+
+
+def test_arguments_that_train_does_not_have_are_told():
+    _, _, trainer = line_trainer()
+    with pytest.raises(
+        errors.WrongTypeError, match="SGD.train has no argument 'epochs'; it takes r"
+    ):
+        trainer.train(batches(line_data()), epochs=3)
+
+
+def test_a_training_without_any_batch_is_warned_of(caplog):
+    _, _, trainer = line_trainer()
+    trainer.train(batches([]), num_passes=2)
+    assert "the reader gave no batch, so nothing was trained (passes: 2, at: " in caplog.text

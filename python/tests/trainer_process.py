@@ -69,7 +69,7 @@ def connect(task):
         ports_num=task["ports_num"],
         ports_num_for_sparse=task["ports_num_for_sparse"],
         token=task.get("token"),
-        timeout_seconds=task.get("timeout", 30.0),
+        timeout_seconds=task.get("timeout", 300.0),
         heartbeat_seconds=0.2,
     )
     if task["rank"] == 0 and client.start()["needs_values"]:

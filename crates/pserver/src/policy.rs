@@ -99,6 +99,12 @@ impl Membership {
         self.members.is_empty()
     }
 
+    /// How many ranks have joined since this server started.
+    pub fn joined(&self) -> usize {
+        let has_joined = |member: &&Member| member.presence != Presence::Awaited;
+        self.members.iter().filter(has_joined).count()
+    }
+
     /// What a checkpoint keeps.
     pub fn records(&self) -> Vec<Record> {
         self.members.iter().map(|member| member.record).collect()
@@ -375,6 +381,18 @@ mod tests {
         members.accept(0, 1, true).unwrap();
         assert!(!members.completes(0));
         assert!(!members.is_complete());
+    }
+
+    #[test]
+    fn ranks_that_came_are_counted_once_and_also_after_they_left() {
+        let now = Instant::now();
+        let mut members = Membership::new(3);
+        assert_eq!(members.joined(), 0);
+        for (rank, incarnation) in [(0, 10), (2, 12), (2, 13)] {
+            members.join(now, rank, incarnation, Progress::default()).unwrap();
+        }
+        members.leave(0).unwrap();
+        assert_eq!(members.joined(), 2);
     }
 
     #[test]

@@ -4,6 +4,7 @@ A program describes a network with `layer`, chooses an `optimizer`, and trains. 
 everything, and what the original has that is not there yet.
 """
 
+from paddle import job
 from paddle.v2 import (
     activation,
     attr,
@@ -13,6 +14,7 @@ from paddle.v2 import (
     event,
     image,
     layer,
+    log,
     master,
     networks,
     op,
@@ -29,6 +31,8 @@ from paddle.v2.inference import Inference, infer
 from paddle.v2.minibatch import batch
 from paddle.v2.onnx import onnx_export
 
+log.set_up()
+
 __all__ = [
     "Inference",
     "activation",
@@ -41,6 +45,7 @@ __all__ = [
     "image",
     "infer",
     "init",
+    "job",
     "layer",
     "master",
     "networks",

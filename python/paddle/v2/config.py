@@ -1,7 +1,8 @@
 """`paddle.init`: what a process is told about itself, by its arguments or by the environment.
 
 Arguments win over the environment, whose variables `docs/environment.md` lists. Nothing starts
-here: threads start when a network first runs, connections when training begins.
+here: threads start when a network first runs, connections when training begins. Programs read the
+result as `paddle.job`.
 """
 
 import dataclasses
@@ -15,20 +16,28 @@ from paddle.v2 import mistake
 TRUE = ("1", "true", "t", "yes", "y", "on")
 FALSE = ("0", "false", "f", "no", "n", "off", "")
 
+# The variables that list parameter servers; the first that has a value is read.
+SERVER_VARIABLES = ("PADDLE_INIT_PSERVERS", "PADDLE_PSERVERS_IP_PORT_LIST", "PADDLE_PSERVER_IPS")
+
 # Flags of the original that change nothing here; programs that give them go on working.
 IGNORED = frozenset(
     {
         "comment", "dot_period", "gpu_id", "log_clipping", "log_error_clipping", "log_period",
-        "log_period_server", "nics", "num_passes", "rdma_tcp", "saving_period", "save_dir",
+        "log_period_server", "nics", "rdma_tcp", "saving_period", "save_dir",
         "show_layer_stat", "show_parameter_stats_period", "small_messages", "start_pserver",
         "thread_local_rand_use_global_seed", "use_mkldnn", "use_old_updater",
     }
 )  # fmt: skip
 
 
+def _told(default: Any) -> Any:
+    """A field that only the environment gives; `init` has no such argument."""
+    return dataclasses.field(default=default, metadata={"is_told": True})
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What `init` accepts.
+    """What `init` accepts, and what the environment alone says.
 
     use_gpu:               compute on a GPU, in builds that support one.
     trainer_count:         threads that compute in this process.
@@ -37,13 +46,23 @@ class Settings:
     num_gradient_servers:  trainers of the job.
     pservers:              `host[:port]` of every parameter server, with commas.
     port, ports_num, ports_num_for_sparse:  their ports.
-    timeout_seconds:       how long to wait for servers that do not answer.
+    timeout_seconds:       how long to wait for servers that do not answer; by default 10 s for the
+                           first connection, and 60 s for one that was lost.
     master_endpoint:       `host[:port]` of the master that hands out the data.
     mode:                  how trainers meet: sync, async, stale:K or hybrid.
     job_token:             the secret of the job; servers that have one ask for it.
     tls_ca, tls_name:      certificates in PEM that servers must prove to be `tls_name` by.
+    num_passes:            how often `train` goes through the data, where it is not told itself.
+    output_dir:            where the program saves its models.
     log_dir:               where `metrics.jsonl` goes; none is written without.
     show_progress:         draw a progress line while training, if a terminal is there.
+
+    From the environment alone:
+
+    job_name, username, datacenter:  the job, who runs it and where; empty without a launcher.
+    attempt:               how often this trainer was restarted.
+    is_local:              whether the job has no parameter servers.
+    pservers_source:       the variable or argument that `pservers` comes from.
     """
 
     use_gpu: bool = False
@@ -51,18 +70,26 @@ class Settings:
     seed: int = 1
     trainer_id: int = 0
     num_gradient_servers: int = 1
-    pservers: str = "127.0.0.1"
+    pservers: str | None = None
     port: int = 7164
     ports_num: int = 1
     ports_num_for_sparse: int = 1
-    timeout_seconds: float = 60.0
+    timeout_seconds: float | None = None
     master_endpoint: str | None = None
     mode: str | None = None
     job_token: str | None = dataclasses.field(default=None, repr=False)
     tls_ca: str | None = dataclasses.field(default=None, repr=False)
     tls_name: str = "pserver"
+    num_passes: int = 1
+    output_dir: str = "output"
     log_dir: str | None = None
     show_progress: bool = True
+    job_name: str = _told("")
+    username: str = _told("")
+    datacenter: str = _told("")
+    attempt: int = _told(0)
+    is_local: bool = _told(True)
+    pservers_source: str = _told("")
 
     def __post_init__(self) -> None:
         # With a master, trainers may be added to those that a job began with.
@@ -101,9 +128,15 @@ def current() -> Settings:
 
 def read(arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
     """Arguments over environment over defaults, all checked."""
-    fields = {field.name: field for field in dataclasses.fields(Settings)}
+    fields = {
+        field.name: field
+        for field in dataclasses.fields(Settings)
+        if "is_told" not in field.metadata
+    }
     with mistake.reported_here():
         values: dict[str, Any] = _native.read_environment(dict(environment))
+    if "pservers" in values:
+        values["pservers_source"] = next(filter(environment.get, SERVER_VARIABLES))
     for name, field in fields.items():
         variable = f"PADDLE_INIT_{name.upper()}"
         if name not in values and environment.get(variable, "") != "":
@@ -118,6 +151,8 @@ def read(arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Settin
             raise mistake.wrong_type(f"init has no argument {name!r}{hint}")
         if value is not None:
             values[name] = _convert(name, fields[name].type, value)
+    if arguments.get("pservers") is not None:
+        values |= {"is_local": False, "pservers_source": "paddle.init(pservers=…)"}
     return Settings(**values)
 
 
@@ -126,7 +161,7 @@ def _convert(name: str, kind: Any, value: Any) -> Any:
         return _truth(name, value)
     if kind is int:
         return mistake.whole(name, _number(name, value, int), least=0)
-    if kind is float:
+    if kind in (float, float | None):
         return mistake.real(name, _number(name, value, float))
     if not isinstance(value, str):
         raise mistake.wrong_type(f"{name} must be text but is {mistake.kind_of(value)}")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from paddle import _native
+from paddle import _native, errors
 from paddle.v2 import config, mistake
 from paddle.v2.topology import Topology
 
@@ -19,7 +19,16 @@ class Feeder:
         self._places = _places(network.inputs(), feeding)
 
     def __call__(self, samples: Any) -> _native.Batch:
-        return self._network.feed(samples, self._places)
+        try:
+            return self._network.feed(samples, self._places)
+        except errors.InvalidError as error:
+            if not isinstance(samples, tuple):
+                raise
+            # What a reader gives that nobody wrapped is one sample.
+            raise errors.InvalidError(
+                "expected a batch, a list of samples, but got a tuple, as one sample is; wrap the "
+                f"reader with paddle.batch(reader, batch_size): {error}"
+            ) from None
 
 
 def build_network(topology: Topology) -> _native.Network:

@@ -4,11 +4,11 @@ New programs read through `paddle.reader.creator.cloud_reader`; this is for thos
 records one by one, or want to know whether to save the model.
 """
 
-import sys
 from collections.abc import Iterable, Iterator
 
 from paddle import errors
 from paddle.v2 import mistake
+from paddle.v2.log import LOGGER
 from paddle.v2.reader import cloud
 
 __all__ = ["client"]
@@ -49,7 +49,7 @@ class client:  # noqa: N801
         try:
             record = next(self._records, None)
         except errors.Error as error:
-            sys.stderr.write(f"paddle: {error}\n")
+            LOGGER.error(error)
             return None, ERROR
         return (None, PASS_END) if record is None else (record, 0)
 
@@ -58,7 +58,7 @@ class client:  # noqa: N801
         try:
             return int(self._client.request_save_model(str(trainer_id), block_ms / 1000))
         except errors.Error as error:
-            sys.stderr.write(f"paddle: {error}\n")
+            LOGGER.error(error)
             return ERROR
 
     def release(self) -> None:

@@ -12,15 +12,19 @@ import math
 import numbers
 import operator
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from paddle import errors
+from paddle.v2.log import LOGGER
 
 PAGE = "docs/api.md"
 # Characters of a value in a message.
 _SHOWN_MAX = 60
+# The end of a message that has values: `(size: 3)`.
+CONTEXT = re.compile(r" \([^()]+: [^()]+\)$")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Mistake = TypeVar("Mistake", bound=errors.Error)
@@ -49,6 +53,11 @@ def wrong_type(message: str, **context: object) -> errors.WrongTypeError:
 def unsupported(message: str, **context: object) -> errors.UnsupportedError:
     """The exception for what the original has and this package has not."""
     return _at_line(errors.UnsupportedError, message, context)
+
+
+def warn(message: str, **context: object) -> None:
+    """Logs what looks like a mistake but can go on."""
+    LOGGER.warning(_with_values(message, {**context, "at": place()}), stacklevel=2)
 
 
 def missing_name(
@@ -98,7 +107,7 @@ def reported_here() -> Iterator[None]:
         if error.at is not None:
             raise
         text = str(error)
-        text = f"{text[:-1]}, " if text.endswith(")") else f"{text} ("
+        text = f"{text[:-1]}, " if CONTEXT.search(text) else f"{text} ("
         line = place()
         located = type(error)(f"{text}at: {line})")
         located.at = line
@@ -109,7 +118,7 @@ def checked_arguments(function: Function) -> Function:
     """Makes wrong argument names say what is accepted. For functions that users call."""
     signature = inspect.signature(function)
     name = function.__qualname__.removesuffix(".__init__")
-    own = 1 if function.__name__ == "__init__" else 0
+    own = 1 if next(iter(signature.parameters), None) == "self" else 0
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -159,10 +168,14 @@ def _is_ours(module: str) -> bool:
 
 def _at_line(kind: type[Mistake], message: str, context: dict[str, object]) -> Mistake:
     line = place()
-    pairs = [f"{key}: {value}" for key, value in {**context, "at": line}.items()]
-    error = kind(f"{message} ({', '.join(pairs)})")
+    error = kind(_with_values(message, {**context, "at": line}))
     error.at = line
     return error
+
+
+def _with_values(message: str, context: dict[str, object]) -> str:
+    pairs = [f"{key}: {value}" for key, value in context.items()]
+    return f"{message} ({', '.join(pairs)})"
 
 
 def _argument_mistake(

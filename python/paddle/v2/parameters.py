@@ -14,6 +14,7 @@ import numpy
 
 from paddle import _native
 from paddle.v2 import config, mistake
+from paddle.v2.files import binary_file, reported_file
 from paddle.v2.topology import Topology
 
 __all__ = ["Parameters", "create"]
@@ -103,17 +104,19 @@ class Parameters:
 
     def to_tar(self, file: BinaryIO) -> None:
         """Writes the model; averages, where the optimizer averages."""
-        self.native.to_tar(_file("write", file), averaged=self._is_averaged)
+        self.native.to_tar(binary_file("write", file), averaged=self._is_averaged)
 
     @staticmethod
     def from_tar(file: BinaryIO) -> "Parameters":
         """A model made of a file alone."""
-        native = _native.Parameters.from_tar(_file("read", file), config.current().seed)
+        with reported_file(file):
+            native = _native.Parameters.from_tar(binary_file("read", file), config.current().seed)
         return Parameters(native)
 
     def init_from_tar(self, file: BinaryIO) -> None:
         """Takes the values of the parameters that are in both; the others stay."""
-        self.native.init_from_tar(_file("read", file))
+        with reported_file(file):
+            self.native.init_from_tar(binary_file("read", file))
 
     def to_safetensors(self, path: str | os.PathLike[str]) -> None:
         """Writes the model as one safetensors file, which appears complete or not at all."""
@@ -157,11 +160,3 @@ def _described(descriptions: list[dict[str, Any]]) -> str:
 
 def _keys(keys: Any) -> Any:
     return numpy.ascontiguousarray(keys, dtype=numpy.uint64)
-
-
-def _file(method: str, file: Any) -> Any:
-    if not hasattr(file, method):
-        raise mistake.wrong_type(
-            f"needs a file opened to {method} bytes but got {mistake.kind_of(file)}"
-        )
-    return file

@@ -1,10 +1,17 @@
-"""What a training shows and writes of itself: a line on the terminal, and `metrics.jsonl`."""
+"""What a training shows and writes of itself: a line on the terminal, and `metrics.jsonl`.
 
+The file has a line of JSON for some of the steps and one when a call of `train` is over
+(`docs/launch.md` lists the fields). It is only ever appended to: a restarted trainer continues it
+with another `attempt`.
+"""
+
+import dataclasses
 import json
+import math
 import os
 import sys
 import time
-from typing import TextIO
+from typing import Any, TextIO
 
 from paddle.v2.config import Settings
 
@@ -12,11 +19,30 @@ DRAW_SECONDS = 0.1
 WRITE_SECONDS = 0.5
 
 
+@dataclasses.dataclass
+class Totals:
+    """What this process has trained so far, in all calls of `train`."""
+
+    steps: int = 0
+    samples: int = 0
+    passes: int = 0
+    is_remote: bool = False
+
+
+_totals = Totals()
+
+
 class Progress:
     """Counts steps and samples of one call of `train`, and shows them."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._rank = settings.trainer_id
+    def __init__(self, settings: Settings, is_remote: bool) -> None:
+        self._labels = {
+            "job": settings.job_name,
+            "attempt": settings.attempt,
+            "rank": settings.trainer_id,
+        }
+        self._totals = _totals
+        self._totals.is_remote |= is_remote
         self._line: TextIO | None = sys.stderr if settings.show_progress else None
         if self._line is not None and not self._line.isatty():
             self._line = None
@@ -26,20 +52,21 @@ class Progress:
             path = os.path.join(settings.log_dir, "metrics.jsonl")
             # Trainers that share a directory append whole lines, one write each.
             self._file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115
-        self._step = 0
-        self._samples = 0
         self._drawn = self._written = float("-inf")
-        self._pending: str | None = None
+        self._newest: dict[str, Any] = {}
+        self._is_pending = False
+        self.has_stepped = False
         self._is_shown = False
-        self._since = (time.monotonic(), 0)
+        self._since = (time.monotonic(), self._totals.samples)
 
     def step(
         self, pass_id: int, batch_id: int, result: tuple[float, int, dict[str, float]]
     ) -> None:
         """A batch is done: its mean cost, its samples, its figures."""
         cost, samples, metrics = result
-        self._step += 1
-        self._samples += samples
+        self.has_stepped = True
+        self._totals.steps += 1
+        self._totals.samples += samples
         now = time.monotonic()
         if self._line is not None and now - self._drawn >= DRAW_SECONDS:
             self._drawn = now
@@ -49,20 +76,26 @@ class Progress:
             self._line.flush()
             self._is_shown = True
         if self._file is not None:
-            # Made only when due, or when the pass ends: a step may take microseconds.
-            self._pending = None
-            if now - self._written >= WRITE_SECONDS:
+            self._newest = {
+                "step": self._totals.steps,
+                "pass": pass_id,
+                "batch": batch_id,
+                "cost": cost,
+                "metrics": metrics,
+                "samples": self._totals.samples,
+                "samples_per_second": round(self._speed(now), 3),
+            }
+            # Written only when due, or when the pass ends: a step may take microseconds.
+            self._is_pending = now - self._written < WRITE_SECONDS
+            if not self._is_pending:
                 self._written = now
-                self._file.write(self._record(pass_id, batch_id, cost, metrics, now))
-                self._since = (now, self._samples)
-            else:
-                self._pending = self._record(pass_id, batch_id, cost, metrics, now)
+                self._write("step", self._newest)
+                self._since = (now, self._totals.samples)
 
     def finish_pass(self) -> None:
         """The last batch of a pass is always written."""
-        if self._file is not None and self._pending is not None:
-            self._file.write(self._pending)
-            self._pending = None
+        self._totals.passes += 1
+        self._flush()
 
     def clear(self) -> None:
         """Takes the line away, so that others can print."""
@@ -74,27 +107,34 @@ class Progress:
     def close(self) -> None:
         """The training is over, or failed."""
         self.clear()
+        self._flush()
         if self._file is not None:
-            self.finish_pass()
+            totals = {
+                "samples": self._totals.samples,
+                "passes": self._totals.passes,
+                "remote": self._totals.is_remote,
+            }
+            self._write("end", self._newest | totals)
             self._file.close()
             self._file = None
 
+    def _flush(self) -> None:
+        if self._is_pending:
+            self._is_pending = False
+            self._write("step", self._newest)
+
     def _speed(self, now: float) -> float:
         since, samples = self._since
-        return (self._samples - samples) / max(now - since, 1e-9)
+        return (self._totals.samples - samples) / max(now - since, 1e-9)
 
-    def _record(
-        self, pass_id: int, batch_id: int, cost: float, metrics: dict[str, float], now: float
-    ) -> str:
-        record = {
-            "step": self._step,
-            "pass": pass_id,
-            "batch": batch_id,
-            "cost": cost,
-            "metrics": metrics,
-            "samples": self._samples,
-            "samples_per_second": round(self._speed(now), 3),
-            "rank": self._rank,
-            "time": round(time.time(), 3),
-        }
-        return json.dumps(record) + "\n"
+    def _write(self, event: str, figures: dict[str, Any]) -> None:
+        if self._file is not None:
+            record = {"event": event, **self._labels, **figures, "time": round(time.time(), 3)}
+            self._file.write(json.dumps(_without_nan(record), allow_nan=False) + "\n")
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they are written as null."""
+    if isinstance(value, dict):
+        return {name: _without_nan(each) for name, each in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

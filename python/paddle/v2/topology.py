@@ -14,6 +14,7 @@ from paddle.v2 import mistake
 from paddle.v2.attr import ParamAttr
 from paddle.v2.data_type import InputType
 from paddle.v2.evaluator import Evaluator, attach
+from paddle.v2.files import binary_file
 from paddle.v2.layer.base import Layer, Parameter, check_shared, several
 from paddle.v2.model_config import Message, model_config
 
@@ -93,13 +94,13 @@ class Topology:
             "slots": {layer.name: layer.slots for layer in self.layers if layer.slots},
             "attributes": said,
         }
-        file.write(json.dumps(content, indent=1).encode() + b"\n")
+        binary_file("write", file).write(json.dumps(content, indent=1).encode() + b"\n")
 
     @staticmethod
     def load(file: BinaryIO) -> "Topology":
         """Reads what `serialize_for_inference` wrote."""
         try:
-            content = json.loads(file.read())
+            content = json.loads(binary_file("read", file).read())
             if (content["format"], content["version"]) == (FORMAT, VERSION):
                 return _load(content)
         except (ValueError, TypeError, KeyError) as error:

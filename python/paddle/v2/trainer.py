@@ -1,8 +1,8 @@
 """Training: `paddle.trainer.SGD(cost, parameters, update_equation).train(reader)`.
 
-The same program trains in this process or, with `is_local=False`, through the parameter servers
-that `paddle.init` or the environment name. Gradients are summed over the samples of a batch and
-over trainers, never averaged.
+The same program trains in this process or, where `paddle.init` or the environment name parameter
+servers, on those. Gradients are summed over the samples of a batch and over trainers, never
+averaged.
 """
 
 import atexit
@@ -18,6 +18,7 @@ from paddle.v2.optimizer import Optimizer, merge_settings
 from paddle.v2.parameters import Parameters
 from paddle.v2.progress import Progress
 from paddle.v2.reader import cloud
+from paddle.v2.servers import Servers, choose_servers
 from paddle.v2.topology import Topology
 
 __all__ = ["SGD", "GradientMachine"]
@@ -30,7 +31,8 @@ class SGD:
     parameters:       from `paddle.parameters.create`.
     update_equation:  a `paddle.optimizer`.
     extra_layers:     more layers to compute, for evaluators.
-    is_local:         False trains through parameter servers.
+    is_local:         True trains in this process, False on parameter servers; by default on
+                      servers if `paddle.init`, the environment or `pserver_spec` names any.
     pserver_spec:     `host:port,…` of the servers, instead of what `paddle.init` says.
     use_etcd:         must be False, or pserver_spec absent: servers are named, not looked up.
     """
@@ -42,7 +44,7 @@ class SGD:
         parameters: Parameters,
         update_equation: Optimizer,
         extra_layers: Any = None,
-        is_local: bool = True,
+        is_local: bool | None = None,
         pserver_spec: str | None = None,
         use_etcd: bool = True,
     ) -> None:
@@ -60,23 +62,26 @@ class SGD:
         parameters.extend(self._topology.extra_descriptions())
         self._parameters = parameters
         self._optimizer = update_equation
-        self._pservers = None if is_local else _servers(pserver_spec, use_etcd)
+        self._servers: Servers | None = choose_servers(is_local, pserver_spec, use_etcd)
         self._network = build_network(self._topology)
         self._trainer: _native.Trainer | None = None
 
+    @mistake.checked_arguments
     def train(
         self,
         reader: Callable[[], Any],
-        num_passes: int = 1,
+        num_passes: int | None = None,
         event_handler: Callable[[Any], None] | None = None,
         feeding: Any = None,
     ) -> None:
-        """Trains on every batch of `reader()`, `num_passes` times.
+        """Trains on every batch of `reader()`, `num_passes` times; `paddle.job.passes` by default.
 
         `event_handler` is called with the events of `paddle.event` as they happen.
         """
         _check_reader(reader)
-        mistake.whole("num_passes", num_passes, 0)
+        settings = config.current()
+        passes = settings.num_passes if num_passes is None else num_passes
+        mistake.whole("num_passes", passes, 0)
         if event_handler is not None and not callable(event_handler):
             raise mistake.wrong_type(
                 f"event_handler must be a function but is {mistake.kind_of(event_handler)}"
@@ -85,17 +90,20 @@ class SGD:
         trainer = self._connect()
         if trainer in _leaving:
             _leaving.remove(trainer)
-        show = _Show(Progress(config.current()), event_handler)
+        show = _Show(Progress(settings, is_remote=self._servers is not None), event_handler)
         cloud.set_consumer(trainer)
         try:
-            for pass_id in range(num_passes):
+            for pass_id in range(passes):
                 self._train_pass(pass_id, reader, feeder, show)
+            if passes > 0 and not show.progress.has_stepped:
+                mistake.warn("the reader gave no batch, so nothing was trained", passes=passes)
         finally:
             cloud.set_consumer(None)
             show.progress.close()
-        if self._pservers is not None:
+        if self._servers is not None:
             _leaving.append(trainer)
 
+    @mistake.checked_arguments
     def test(self, reader: Callable[[], Any], feeding: Any = None) -> event.TestResult:
         """The mean cost and the figures over every batch of `reader()`; nothing is learnt."""
         _check_reader(reader)
@@ -149,11 +157,15 @@ class SGD:
     def _connect(self) -> _native.Trainer:
         if self._trainer is None:
             recipe = json.dumps(self._recipe())
-            servers = None if self._pservers is None else json.dumps(self._describe_servers())
             with mistake.reported_here():
-                self._trainer = _native.Trainer(
-                    self._network, self._parameters.native, recipe, servers
-                )
+                if self._servers is None:
+                    self._trainer = _native.Trainer(self._network, self._parameters.native, recipe)
+                else:
+                    description = self._servers.describe(self._optimizer.lag_ratio_max)
+                    with self._servers.reported():
+                        self._trainer = _native.Trainer(
+                            self._network, self._parameters.native, recipe, description
+                        )
             self._parameters.attach(self._trainer, self._optimizer.is_averaging)
         return self._trainer
 
@@ -166,22 +178,6 @@ class SGD:
             hybrid = "async" if each["is_sparse"] else "sync"
             parameters[each["name"]] = own | {"mode": hybrid if mode == "hybrid" else mode}
         return {"optimizer": json.loads(self._optimizer.to_json()), "parameters": parameters}
-
-    def _describe_servers(self) -> dict[str, Any]:
-        settings = config.current()
-        return {
-            "pservers": self._pservers,
-            "rank": settings.trainer_id,
-            "trainers": settings.num_gradient_servers,
-            "port": settings.port,
-            "ports_num": settings.ports_num,
-            "ports_num_for_sparse": settings.ports_num_for_sparse,
-            "token": settings.job_token,
-            "tls_ca": settings.tls_ca,
-            "tls_name": settings.tls_name,
-            "timeout_seconds": settings.timeout_seconds,
-            "lag_ratio_max": self._optimizer.lag_ratio_max,
-        }
 
 
 class GradientMachine:
@@ -231,18 +227,6 @@ def _check_reader(reader: Any) -> None:
             "reader must be a function that returns batches, such as paddle.batch(reader, "
             f"batch_size), but is a {type(reader).__name__}; give the function, do not call it"
         )
-
-
-def _servers(pserver_spec: str | None, use_etcd: bool) -> str:
-    if pserver_spec is None:
-        return config.current().pservers
-    if use_etcd and "://" in pserver_spec:
-        raise mistake.unsupported(
-            "servers cannot be looked up in etcd; give pserver_spec='host:port,…', "
-            "use_etcd=False, or leave pserver_spec out and let paddle.init name them",
-            pserver_spec=pserver_spec,
-        )
-    return pserver_spec
 
 
 # A trainer that ends well tells the servers, which end when all have. One that fails does not: to

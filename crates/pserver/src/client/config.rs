@@ -30,6 +30,10 @@ pub struct ClientConfig {
     pub limits: Limits,
     /// What to do when a server cannot be reached.
     pub retry: Retry,
+    /// How long a server that was never reached is dialled, where that is not
+    /// [`Retry::deadline`]: where servers are started first, one that is absent at first will
+    /// stay so. Default `None`.
+    pub first_contact: Option<Duration>,
     /// How often every server hears of us, at least. Default 5 s.
     pub heartbeat_interval: Duration,
     /// A server that answers nothing for so long, heartbeats included, is taken for dead and
@@ -61,6 +65,7 @@ impl ClientConfig {
             tls: None,
             limits: Limits::default(),
             retry: Retry::default(),
+            first_contact: None,
             heartbeat_interval: Duration::from_secs(5),
             silence_max: Duration::from_secs(30),
             join_timeout: Duration::from_secs(600),

@@ -13,7 +13,7 @@ use contract::{Error, Kind, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use wire::{Body, Connection, Connector, Delivery, Header, Session, Waiter, fault};
+use wire::{Body, Connection, Connector, Delivery, Header, Retry, Session, Waiter, fault};
 
 /// What all links share.
 pub(super) struct Shared {
@@ -121,7 +121,7 @@ impl Link {
         take: Take<'_>,
         may_end: bool,
     ) -> Result<()> {
-        let mut attempts = self.shared.config.retry.start();
+        let mut attempts = self.retry().start();
         let mut answered = vec![false; requests.len()];
         let mut was_sent = false;
         loop {
@@ -145,6 +145,15 @@ impl Link {
                     attempts.pause(error).await.map_err(|error| self.placed(error))?;
                 }
             }
+        }
+    }
+
+    /// When to give up: sooner while the server was never reached.
+    fn retry(&self) -> Retry {
+        let ClientConfig { retry, first_contact, .. } = &self.shared.config;
+        match first_contact.filter(|_| !self.progress().has_joined()) {
+            Some(deadline) => Retry { deadline, ..*retry },
+            None => *retry,
         }
     }
 

@@ -150,6 +150,8 @@ impl Port {
             }
         }
         accepting.abort_all();
+        let (joined, trainers) = (self.shard.borrow().trainers_joined(), config.trainers);
+        tracing::info!(port = self.number, trainers_joined = joined, trainers, "port has ended");
         let outcome = self.shard.borrow().failure().map_or(Ok(()), Err);
         if let Some(saving) = saving {
             if outcome.is_ok() && is_whole {

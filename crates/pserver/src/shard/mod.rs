@@ -236,6 +236,11 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         self.job.as_ref().map(|job| &job.join)
     }
 
+    /// How many trainers have joined since this server started.
+    pub fn trainers_joined(&self) -> usize {
+        self.members.joined()
+    }
+
     /// Whether all trainers have left.
     pub fn is_over(&self) -> bool {
         self.members.is_over()

@@ -9,7 +9,6 @@ import hashlib
 import http.client
 import os
 import shutil
-import sys
 import urllib.parse
 import urllib.request
 from types import ModuleType
@@ -18,6 +17,7 @@ from paddle import errors
 from paddle.v2 import mistake
 from paddle.v2.dataset.pending import published
 from paddle.v2.dataset.shards import cluster_files, cluster_files_reader, convert, split
+from paddle.v2.log import LOGGER
 
 __all__ = [
     "DATA_HOME",
@@ -62,7 +62,7 @@ def download(url: str, module_name: str, md5sum: str, save_name: str | None = No
             return path
         reason = f"the file that is there has the checksum {found}"
     for _ in range(DOWNLOAD_TRIES):
-        print(f"fetching {url} to {path}: {reason}", file=sys.stderr)
+        LOGGER.info("fetching %s to %s: %s", url, path, reason)
         try:
             with published(path) as file:
                 with urllib.request.urlopen(url, timeout=SILENCE_SECONDS) as answer:

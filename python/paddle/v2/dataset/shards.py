@@ -19,6 +19,8 @@ import recordio
 from paddle import errors
 from paddle.v2 import mistake
 from paddle.v2.dataset.pending import published
+from paddle.v2.files import reported_pickles
+from paddle.v2.log import LOGGER
 from paddle.v2.reader.decorator import checked_reader, shuffle
 from paddle.v2.reader.flow import Reader
 
@@ -120,7 +122,7 @@ def cluster_files_reader(
               of people whose programs you would run.
     train_id: another name of `trainer_id`.
 
-    Files are looked for whenever the reader is called, and named on stderr.
+    Files are looked for whenever the reader is called, and named in the log.
     """
     rank = train_id if trainer_id is None else trainer_id
     if rank is None or None not in (trainer_id, train_id):
@@ -132,9 +134,9 @@ def cluster_files_reader(
     def samples() -> Iterator[Any]:
         own = choose()
         for path in own:
-            print(f"append file: {path}", file=sys.stderr)
+            LOGGER.info("append file: %s", path)
         for path in own:
-            with open(path, "rb") as file:
+            with open(path, "rb") as file, reported_pickles(loader, file=path):
                 yield from loader(file)
 
     return samples

@@ -15,13 +15,14 @@ as the other trainers' synchronous steps must not wait for it.
 
 import os
 import pickle
-import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from paddle import _native, errors
 from paddle.v2 import config, mistake
+from paddle.v2.files import reported_pickles
+from paddle.v2.log import LOGGER
 from paddle.v2.reader.flow import Downstream, Reader, Tracked
 
 __all__ = ["cloud_reader"]
@@ -138,9 +139,7 @@ def find_master(master_endpoint: str | None, etcd_endpoints: str | None = None) 
             "--master` does"
         )
     if etcd_endpoints:
-        sys.stderr.write(
-            f"paddle: etcd ({etcd_endpoints}) is not used; the master is at {endpoint}\n"
-        )
+        LOGGER.warning("etcd (%s) is not used; the master is at %s", etcd_endpoints, endpoint)
     return endpoint
 
 
@@ -224,10 +223,11 @@ class _Source:
         try:
             # No Python code of ours runs between records.
             records = task.records()
-            yield from records if self._loader is None else map(self._loader, records)
+            with reported_pickles(self._loader, task=repr(task)):
+                yield from records if self._loader is None else map(self._loader, records)
         except (errors.DamagedError, errors.NotFoundError, errors.ConflictError) as error:
             # Another may be able to read it; if not, the master sets it aside and says so.
-            sys.stderr.write(f"paddle: cannot read {task!r}, it goes back: {error}\n")
+            LOGGER.warning("cannot read %r, so it goes back to the master: %s", task, error)
             self._fail(task, str(error))
         except Exception as error:
             self._fail(task, f"{type(error).__name__}: {error}")

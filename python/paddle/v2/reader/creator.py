@@ -2,13 +2,14 @@
 
 import os
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 import recordio as _recordio
 from paddle.v2 import mistake
+from paddle.v2.files import reported_pickles
 from paddle.v2.reader.cloud import cloud_reader
 from paddle.v2.reader.flow import Reader
 
@@ -56,8 +57,13 @@ def recordio(
             f"loader must be a function of a record, or None, but is {mistake.kind_of(loader)}"
         )
     load = loader
-    # No Python code runs between records: beside unpickling it would be what costs most.
-    return lambda: map(load, _recordio.reader(paths))
+
+    def samples(records: Iterable[bytes]) -> Iterator[Any]:
+        with reported_pickles(load, paths=paths):
+            # No Python code runs between records: beside unpickling it would be what costs most.
+            yield from map(load, records)
+
+    return lambda: samples(_recordio.reader(paths))
 
 
 def __getattr__(name: str) -> Any:
