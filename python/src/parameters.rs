@@ -26,6 +26,12 @@ impl Parameters {
         Values::new(descriptions, seed).map(|values| Parameters(Arc::new(values))).map_err(raise)
     }
 
+    /// The same parameters with more behind them, as a JSON list; the values are shared.
+    fn extended(&self, descriptions: &str) -> PyResult<Self> {
+        let more: Vec<Description> = parse("parameters", descriptions)?;
+        self.0.extended(more).map(|values| Parameters(Arc::new(values))).map_err(raise)
+    }
+
     /// The names, in order.
     fn names(&self) -> Vec<String> {
         self.0.descriptions().iter().map(|one| one.name.clone()).collect()

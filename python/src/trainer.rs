@@ -182,8 +182,8 @@ impl Trainer {
     }
 
     /// Goes on where a saved model was; False if the directory has only values.
-    fn resume(&self, py: Python<'_>, directory: PathBuf) -> PyResult<bool> {
-        self.with(py, |steps| steps.resume(&directory))
+    fn load_state(&self, py: Python<'_>, directory: PathBuf) -> PyResult<bool> {
+        self.with(py, |steps| steps.load_state(&directory))
     }
 
     /// The metrics since the pass began.

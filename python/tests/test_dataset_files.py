@@ -256,8 +256,6 @@ def test_without_a_network_the_error_says_where_to_put_the_file(home, monkeypatc
     assert url in text and MD5 in text
 
 
-def test_what_is_not_there_yet_says_so():
-    with pytest.raises(errors.UnsupportedError, match="paddle.dataset.flowers is not there yet"):
-        dataset.flowers
+def test_a_misspelt_data_set_gets_a_suggestion():
     with pytest.raises(AttributeError, match="did you mean 'mnist'"):
         dataset.minist

@@ -338,7 +338,7 @@ def test_all_data_sets_are_fetched_and_converted(place, tmp_path, monkeypatch):
     common.fetch_all()
     common.fetch_all_recordio(tmp_path)
     assert sorted(asked) == [
-        "cifar", "conll05", "imdb", "imikolov", "mnist", "movielens", "sentiment", "uci_housing",
-        "wmt14",
+        "cifar", "conll05", "flowers", "imdb", "imikolov", "mnist", "movielens", "mq2007",
+        "sentiment", "uci_housing", "voc2012", "wmt14", "wmt16",
     ]  # fmt: skip
     assert sorted(folders) == [str(tmp_path / name) for name in sorted(asked)]

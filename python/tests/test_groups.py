@@ -340,7 +340,6 @@ def test_additive_attention_weighs_rows_by_their_match():
         encoded_sequence=sequence,
         encoded_proj=sequence,
         decoder_state=state(),
-        weight_act=ACT.Tanh(),
         name="a",
     )
     found, values = compute(attended, ROWS, STATES)

@@ -104,7 +104,7 @@ pub struct Head {
     pub version: u64,
     /// Push: the version that the gradients were computed from. Reply: the pass.
     pub base: u64,
-    /// Push: samples of this step, in its last frame. Scan: the most rows to return.
+    /// Push: samples of this step, in each of its frames. Scan: the most rows to return.
     pub samples: u64,
     /// The newest checkpoint cut heard of, 0 for none.
     pub cut: u64,

@@ -32,6 +32,15 @@ impl Parameters {
         Ok(Parameters { values, homes: Mutex::default() })
     }
 
+    /// The same parameters with more behind them. Both models see every change of what they share.
+    ///
+    /// # Errors
+    /// As [`Parameters::new`].
+    pub fn extended(&self, more: Vec<Description>) -> Result<Parameters> {
+        let values = Arc::new(self.values.extended(more)?);
+        Ok(Parameters { values, homes: Mutex::new(self.homes().clone()) })
+    }
+
     /// The parameters, in their order.
     pub fn descriptions(&self) -> &[Description] {
         self.values.descriptions()

@@ -304,7 +304,7 @@ impl Trainer {
     /// # Errors
     /// [`contract::Kind::Conflict`] if it is of another optimizer or network, and nothing was
     /// changed; if the file is damaged.
-    pub fn resume(&mut self, directory: &Path) -> Result<bool> {
+    pub fn load_state(&mut self, directory: &Path) -> Result<bool> {
         if !self.updater.keeps_state() {
             return Ok(false);
         }

@@ -58,7 +58,7 @@ def _resume(session: Session, directory: str) -> None:
         )
         return
     try:
-        is_whole = session.native.resume(directory)
+        is_whole = session.native.load_state(directory)
     except errors.ConflictError as error:
         log.warning(f"the optimizer begins anew: {error}")
         return

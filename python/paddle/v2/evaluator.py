@@ -5,7 +5,7 @@ An evaluator belongs to the layers it looks at; it is counted in every network t
 
 import dataclasses
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from paddle.v2 import mistake, naming
 from paddle.v2 import printer as printing
@@ -26,6 +26,8 @@ class Evaluator:
     attributes: dict[str, Any]
     # What writes the layers' outputs after every batch, of an evaluator that shows them.
     printer: printing.Printer | None = None
+
+    mistaken_as: ClassVar[str] = "an evaluator"
 
     def describe(self, name: str) -> dict[str, Any]:
         """Its description under `name`, as the engine reads it."""

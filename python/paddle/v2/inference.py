@@ -41,17 +41,29 @@ class Inference:
         with mistake.reported_here():
             self._inference = _native.Inference(self._network, parameters.native)
 
-    def infer(self, input: Any, feeding: Any = None, field: Any = "value") -> Any:
+    def infer(
+        self,
+        input: Any,
+        feeding: Any = None,
+        field: Any = "value",
+        flatten_result: bool = True,
+    ) -> Any:
         """The outputs for the samples of `input`, in one array; of several outputs, a list.
 
         field: `value` or `prob`, the numbers; `id`, the ids that a layer found (`beam_search`,
         `crf_decoding`), else that of the largest number in each row. A list gives each in turn.
+        flatten_result: False gives a list of the outputs for each field, also if there is only one
+        output; of one field, that list alone.
         """
+        is_flat = mistake.truth("flatten_result", flatten_result)
         with mistake.reported_here():
             batch = Feeder(self._network, feeding)(input)
         outputs = [(values, ids) for values, ids, _ in self._inference.run(batch)]
         fields = [field] if isinstance(field, str) else list(field)
-        results = [_field(output, each) for each in fields for output in outputs]
+        by_field = [[_field(output, each) for output in outputs] for each in fields]
+        if not is_flat:
+            return by_field[0] if len(by_field) == 1 else by_field
+        results = [result for results in by_field for result in results]
         return results[0] if len(results) == 1 else results
 
     def iter_infer(

@@ -21,6 +21,8 @@ from paddle import errors
 from paddle.v2.log import LOGGER
 
 PAGE = "docs/api.md"
+# Characters of a value in a message.
+_SHOWN_MAX = 60
 # The end of a message that has values: `(size: 3)`.
 CONTEXT = re.compile(r" \([^()]+: [^()]+\)$")
 
@@ -92,7 +94,11 @@ def kind_of(value: object) -> str:
         return described
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    return f"{type(value).__name__} {value!r:.60}"
+    shown = repr(value)
+    if len(shown) > _SHOWN_MAX:
+        # Half a description of something large tells less than its type.
+        shown = f"{shown[:_SHOWN_MAX]}…" if isinstance(value, (str, bytes, int, float)) else ""
+    return f"{type(value).__name__} {shown}".rstrip()
 
 
 @contextlib.contextmanager
@@ -153,10 +159,10 @@ def real(name: str, value: object) -> float:
 
 
 def truth(name: str, value: object) -> bool:
-    """True or False."""
-    if not isinstance(value, bool):
+    """True or False; 1 and 0 are accepted for them."""
+    if not isinstance(value, (bool, numbers.Integral)) or value not in (0, 1):
         raise wrong_type(f"{name} must be True or False but is {kind_of(value)}")
-    return value
+    return bool(value)
 
 
 def _is_ours(module: str) -> bool:

@@ -27,32 +27,10 @@ _native.Parameters('[{"name": "first", "dims": [1, 1]}]', 0).get("first")
 def create(layers: Any) -> "Parameters":
     """The parameters of everything that `layers`, one or several, need."""
     topology = layers if isinstance(layers, Topology) else Topology(layers)
-    described = [
-        {key: value for key, value in each.items() if key != "attr"}
-        for each in topology.descriptions()
-    ]
-    parameters = Parameters(_native.Parameters(json.dumps(described), config.current().seed))
-    for each in topology.descriptions():
-        if each["attr"].initializer is not None:
-            _initialize(parameters, each["name"], each["attr"].initializer)
+    descriptions = topology.descriptions()
+    parameters = Parameters(_native.Parameters(_described(descriptions), config.current().seed))
+    parameters.initialize(descriptions)
     return parameters
-
-
-def _initialize(parameters: "Parameters", name: str, initializer: Any) -> None:
-    """Sets the first values that a user's function gives."""
-    rows, columns = parameters.get_shape(name)
-    if rows == 0:
-        raise mistake.invalid(
-            "a table whose keys have no bound has no first values to set; leave initializer out",
-            parameter=name,
-        )
-    values = numpy.asarray(initializer(name), dtype=numpy.float32)
-    if values.size != rows * columns:
-        raise mistake.invalid(
-            f"the initializer of parameter {name!r} gives {values.size} values in the shape "
-            f"{values.shape} but the parameter is {rows} x {columns}"
-        )
-    parameters.set(name, values.reshape(rows, columns))
 
 
 class Parameters:
@@ -159,6 +137,35 @@ class Parameters:
         """Reads such a directory; `missing` is fail, rand or zero, for those without a file."""
         self.native.load_pass(os.fspath(path), missing)
 
+    def extend(self, descriptions: list[dict[str, Any]]) -> None:
+        """Adds those of a topology's parameters that the model does not have. Called by `SGD`."""
+        missing = [each for each in descriptions if each["name"] not in self]
+        if missing:
+            self.native = self.native.extended(_described(missing))
+            self.initialize(missing)
+
+    def initialize(self, descriptions: list[dict[str, Any]]) -> None:
+        """Sets the first values that users' functions give."""
+        for each in descriptions:
+            if (initializer := each["attr"].initializer) is not None:
+                self._initialize(each["name"], initializer)
+
+    def _initialize(self, name: str, initializer: Any) -> None:
+        rows, columns = self.get_shape(name)
+        if rows == 0:
+            raise mistake.invalid(
+                "a table whose keys have no bound has no first values to set; leave initializer "
+                "out",
+                parameter=name,
+            )
+        values = numpy.asarray(initializer(name), dtype=numpy.float32)
+        if values.size != rows * columns:
+            raise mistake.invalid(
+                f"the initializer of parameter {name!r} gives {values.size} values in the shape "
+                f"{values.shape} but the parameter is {rows} x {columns}"
+            )
+        self.set(name, values.reshape(rows, columns))
+
     def attach(self, trainer: _native.Trainer, is_averaged: bool) -> None:
         """Lets a trainer's gradients be seen here. Called by `SGD`."""
         self._trainer = trainer
@@ -169,6 +176,11 @@ class Parameters:
             return name
         hint = mistake.suggestion(str(name), self.names()) or f"; there is {', '.join(self)}"
         raise mistake.invalid(f"the model has no parameter {name!r}{hint}")
+
+
+def _described(descriptions: list[dict[str, Any]]) -> str:
+    fields = [{key: each[key] for key in each if key != "attr"} for each in descriptions]
+    return json.dumps(fields)
 
 
 def _keys(keys: Any) -> Any:

@@ -16,6 +16,7 @@ from paddle.v2.data_type import InputType
 from paddle.v2.evaluator import Evaluator, attach
 from paddle.v2.files import binary_file
 from paddle.v2.layer.base import Layer, Parameter, check_shared, several
+from paddle.v2.model_config import Message, model_config
 
 FORMAT = "paddle.v2 network"
 VERSION = 1
@@ -27,8 +28,7 @@ class Topology:
     @mistake.checked_arguments
     def __init__(self, layers: Any, extra_layers: Any = None) -> None:
         self.outputs = several("layers", layers)
-        extra = [] if extra_layers is None else several("extra_layers", extra_layers)
-        self.extra_layers = extra
+        self.extra_layers = extra = _extra(extra_layers)
         self.layers = sorted(_needed([*self.outputs, *extra]), key=lambda layer: layer.serial)
         self._by_name = _by_name(self.layers)
         self.parameters = _parameters(self.layers)
@@ -55,6 +55,11 @@ class Topology:
             for parameter in self.parameters.values()
         ]
 
+    def extra_descriptions(self) -> list[dict[str, Any]]:
+        """As `descriptions`, of the parameters that nothing but `extra_layers` needs."""
+        needed = _parameters(_needed(self.outputs))
+        return [each for each in self.descriptions() if each["name"] not in needed]
+
     def data_layers(self) -> dict[str, Layer]:
         """The data layers by name, in the order of feeding."""
         return {layer.name: layer for layer in self.layers if layer.type is not None}
@@ -70,6 +75,11 @@ class Topology:
             hint = mistake.suggestion(name, self._by_name)
             raise mistake.invalid(f"the network has no layer {name!r}{hint}")
         return layer
+
+    def proto(self) -> Message:
+        """The network as the original's `ModelConfig`: a text by `str`, bytes by
+        `SerializeToString`, and its fields as attributes."""
+        return model_config(self)
 
     def serialize_for_inference(self, file: BinaryIO) -> None:
         """Writes the network, without values, to a file that `load` reads."""
@@ -119,6 +129,18 @@ class Topology:
             "outputs": [layer.name for layer in self.outputs],
             "evaluators": [each.describe(name) for name, each in self.evaluators.items()],
         }
+
+
+def _extra(given: Any) -> list[Layer]:
+    """The layers of `extra_layers`. An evaluator among them stands for the layers it looks at, and
+    None, which the original's evaluators return, for nothing."""
+    found: list[Layer] = []
+    for each in given if isinstance(given, (list, tuple)) else [given]:
+        if isinstance(each, Evaluator):
+            found.extend(each.inputs)
+        elif each is not None:
+            found.extend(several("extra_layers", each))
+    return list(dict.fromkeys(found))
 
 
 def _needed(outputs: Iterable[Layer]) -> set[Layer]:

@@ -16,6 +16,7 @@ from paddle.v2 import config, event, mistake
 from paddle.v2 import printer as printing
 from paddle.v2.feeding import Feeder, build_network
 from paddle.v2.log import LOGGER
+from paddle.v2.model_config import Message
 from paddle.v2.optimizer import Optimizer, merge_settings
 from paddle.v2.parameters import Parameters
 from paddle.v2.progress import Progress
@@ -61,6 +62,7 @@ class SGD:
                 + mistake.kind_of(update_equation)
             )
         self._topology = Topology(cost, extra_layers)
+        parameters.extend(self._topology.extra_descriptions())
         self._parameters = parameters
         self._optimizer = update_equation
         self._servers: Servers | None = choose_servers(is_local, pserver_spec, use_etcd)
@@ -154,6 +156,10 @@ class SGD:
     def get_topology(self) -> Topology:
         """The network that is trained."""
         return self._topology
+
+    def get_topology_proto(self) -> Message:
+        """The network that is trained, as the original's `ModelConfig`."""
+        return self._topology.proto()
 
     def _train_pass(
         self, pass_id: int, reader: Callable[[], Any], feeder: Feeder, show: "_Show"

@@ -213,3 +213,26 @@ def search_that_ends_with_an_unknown_word():
 def search_for_more_than_it_pursues():
     inputs = [paddle.layer.StaticInput(dense("x", 3)), generated()]
     paddle.layer.beam_search(**search(next_word, inputs, num_results_per_sample=3))  # wrong
+
+
+@case
+def memory_of_rows_that_begins_with_a_sequence():
+    begin = sequence("begin", 2)
+
+    def step(row):
+        before = paddle.layer.memory(name="state", size=2, boot_layer=begin)
+        last = paddle.layer.last_seq(input=before)
+        return paddle.layer.addto(input=[row, last], name="state")
+
+    paddle.layer.recurrent_group(step=step, input=sequence("s", 2))  # wrong
+
+
+@case
+def group_that_goes_along_nothing_but_constants():
+    paddle.layer.recurrent_group(step=lambda number: number, input=[3, "text"])  # wrong
+
+
+@case
+def group_along_a_projection():
+    projection = paddle.layer.full_matrix_projection(input=sequence("s", 2), size=2)
+    paddle.layer.recurrent_group(step=running_sum, input=projection)  # wrong

@@ -372,3 +372,22 @@ def unknown_layer_of_a_network():
 @case
 def topology_of_a_number():
     Topology(3)  # wrong
+
+
+@case
+def concatenated_projection_without_a_size():
+    tables = [paddle.layer.table_projection(input=ids(name, 5)) for name in ("x", "y")]
+    paddle.layer.concat(input=tables)  # wrong
+
+
+@case
+def projection_beside_a_number():
+    table = paddle.layer.table_projection(input=ids("x", 5), size=2)
+    paddle.layer.concat(input=[table, 3])  # wrong
+
+
+@case
+def evaluator_instead_of_a_layer():
+    predicted, label = dense("x", 1), ids("y", 2)
+    auc = paddle.evaluator.auc(input=predicted, label=label)
+    paddle.layer.fc(input=auc, size=2)  # wrong

@@ -37,8 +37,8 @@ def keys_without_a_bound_in_a_dense_table():
 
 
 @case
-def one_name_for_the_weights_of_two_inputs():
-    inputs = [dense("x", 3), dense("y", 3)]
+def one_name_for_the_weights_of_inputs_of_two_sizes():
+    inputs = [dense("x", 3), dense("y", 4)]
     paddle.layer.fc(input=inputs, size=8, param_attr=paddle.attr.Param(name="w"))  # wrong
 
 

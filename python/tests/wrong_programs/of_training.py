@@ -1,5 +1,9 @@
 """Wrong data, feeding, models and settings of a process."""
 
+import io
+
+import original_tar
+
 import paddle.v2 as paddle
 from paddle.v2 import naming
 from wrong_programs.case import case, dense, ids, sequence
@@ -155,3 +159,33 @@ def gpu_in_a_build_without_one():
 @case
 def tar_is_a_path():
     paddle.parameters.create(regression()).to_tar("model.tar")  # wrong
+
+
+def tar_of(parameters):
+    written = io.BytesIO()
+    parameters.to_tar(written)
+    return written.getvalue()
+
+
+@case
+def tar_without_its_end():
+    written = tar_of(paddle.parameters.create(regression()))
+    paddle.parameters.Parameters.from_tar(io.BytesIO(written[:-1024]))
+
+
+@case
+def tar_of_the_original_that_was_cut_off():
+    written = original_tar.golden()
+    paddle.parameters.Parameters.from_tar(io.BytesIO(written[: 2 * 512]))
+
+
+@case
+def tar_of_nothing():
+    paddle.parameters.Parameters.from_tar(io.BytesIO(b""))
+
+
+@case
+def extra_layer_that_is_an_optimizer():
+    cost = regression()
+    parameters, optimizer = paddle.parameters.create(cost), paddle.optimizer.Adam()
+    paddle.trainer.SGD(cost, parameters, optimizer, extra_layers=[optimizer])  # wrong

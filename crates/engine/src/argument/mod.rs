@@ -46,6 +46,9 @@ pub(crate) enum Origin {
     Sigmoid(Tensor<2>),
     /// The ids that were found right or wrong: evaluators look at them.
     Ids(Arc<[u64]>),
+    /// All outputs of a group whose step gives several, not all of them rows; the numbers are the
+    /// first.
+    Outputs(Arc<[Argument]>),
 }
 
 impl Origin {
@@ -53,7 +56,7 @@ impl Origin {
     fn tensor(&self) -> Option<&Tensor<2>> {
         match self {
             Origin::Softmax(x) | Origin::Sigmoid(x) => Some(x),
-            Origin::Ids(_) => None,
+            Origin::Ids(_) | Origin::Outputs(_) => None,
         }
     }
 
@@ -62,7 +65,7 @@ impl Origin {
         match self {
             Origin::Softmax(x) => Some(Origin::Softmax(change(x))),
             Origin::Sigmoid(x) => Some(Origin::Sigmoid(change(x))),
-            Origin::Ids(_) => None,
+            Origin::Ids(_) | Origin::Outputs(_) => None,
         }
     }
 }

@@ -35,20 +35,18 @@ pub(super) fn build(evaluator: &topology::Evaluator) -> Result<Box<dyn Evaluator
 }
 
 impl Counts {
-    /// Precision, recall, F1 score; 0 where there is nothing to divide by.
+    /// Precision, recall, F1 score. As in the original, a label that is never predicted has a
+    /// precision of 1, and one that never occurs a recall of 1: nothing was done wrong.
     fn scores(self) -> [f64; 3] {
-        let precision = share(self.right, self.predicted);
-        let recall = share(self.right, self.actual);
+        let share = |whole: f64| if whole > 0.0 { self.right / whole } else { 1.0 };
+        let (precision, recall) = (share(self.predicted), share(self.actual));
         [precision, recall, f1(precision, recall)]
     }
 }
 
-fn share(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { part / whole } else { 0.0 }
-}
-
 fn f1(precision: f64, recall: f64) -> f64 {
-    share(2.0 * precision * recall, precision + recall)
+    let sum = precision + recall;
+    if sum > 0.0 { 2.0 * precision * recall / sum } else { 0.0 }
 }
 
 impl Evaluator for PrecisionRecall {
@@ -89,6 +87,19 @@ impl Evaluator for PrecisionRecall {
     }
 
     fn read(&self) -> Vec<(&'static str, f64)> {
+        // Nothing was counted yet: figures of nothing are 0.
+        let is_empty = self.counts.iter().all(|counts| counts.predicted == 0.0);
+        let figures = self.figures().into_iter();
+        figures.map(|(name, figure)| (name, if is_empty { 0.0 } else { figure })).collect()
+    }
+
+    fn clear(&mut self) {
+        self.counts.fill(Counts::default());
+    }
+}
+
+impl PrecisionRecall {
+    fn figures(&self) -> Vec<(&'static str, f64)> {
         if let Some(label) = self.positive_label {
             let counts = self.counts.get(label).copied().unwrap_or_default();
             let [precision, recall, f1] = counts.scores();
@@ -114,9 +125,5 @@ impl Evaluator for PrecisionRecall {
             ("micro-average-recall", micro_recall),
             ("micro-average-F1-score", micro_f1),
         ]
-    }
-
-    fn clear(&mut self) {
-        self.counts.fill(Counts::default());
     }
 }

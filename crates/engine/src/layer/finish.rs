@@ -53,7 +53,8 @@ impl Node<'_> {
     /// operations bear matrices without rows, and nothing is to be learnt from them.
     fn run_without_rows(&self, run: &Run<'_>, inputs: &[&Argument]) -> Option<Argument> {
         let levels = run.shapes.iter().map(|shape| shape.level);
-        let is_row_by_row = levels.min() == Some(self.shape.level);
+        let is_row_by_row =
+            levels.min() == Some(self.shape.level) && !self.built.runs_without_rows(run.shapes);
         let first = inputs.first().filter(|_| is_row_by_row)?;
         let is_empty = inputs.iter().all(|input| input.rows() == 0);
         is_empty.then(|| Argument::without_rows(first, self.shape, run.device))

@@ -149,6 +149,7 @@ const TABLE: &[(&str, Build)] = &[
     ("rank", cost::rank::build),
     ("recurrent", recurrent::build_simple),
     ("recurrent_group", group::build),
+    ("recurrent_group_output", group::build_output),
     ("repeat", repeat::build),
     ("resize", resize::build),
     ("roi_pool", roi_pool::build),
@@ -200,6 +201,11 @@ pub(crate) trait Layer: Send + Sync {
     /// in parts.
     fn is_sample_by_sample(&self) -> bool {
         true
+    }
+
+    /// Whether it has to run also if its inputs have no rows at all.
+    fn runs_without_rows(&self, _inputs: &[Shape]) -> bool {
+        false
     }
 
     /// Whether bias, activation and dropout make sense.

@@ -265,6 +265,37 @@ fn column_sum_is_the_mean_of_the_last_column() {
 }
 
 #[test]
+fn a_class_that_never_occurs_has_precision_and_recall_one() {
+    // Three classes, of which the last is neither predicted nor a label:
+    //   row   0  1  2  3
+    //   best  0  0  1  1
+    //   label 0  1  1  1
+    // Class 0: 1 right of 2 predicted and 1 actual; class 1: 2 of 2 and 3; class 2: 0 of 0 and 0,
+    // which the original counts as 1 and 1: TP/(TP+FP) is 1 where TP+FP is 0.
+    let row = |best: usize| (0..3).map(move |column| f32::from(u8::from(column == best)));
+    let scored = Scored {
+        width: 3,
+        scores: [0, 0, 1, 1].into_iter().flat_map(row).collect(),
+        labels: vec![0, 1, 1, 1],
+        weights: vec![1.0; 4],
+    };
+    let precision = (1.0 / 2.0 + 2.0 / 2.0 + 1.0) / 3.0;
+    let recall = (1.0 / 1.0 + 2.0 / 3.0 + 1.0) / 3.0;
+    let expected = [
+        ("precision_recall.macro-average-precision", precision),
+        ("precision_recall.macro-average-recall", recall),
+        ("precision_recall.macro-average-F1-score", harmonic(precision, recall)),
+        ("precision_recall.micro-average-precision", 3.0 / 4.0),
+        ("precision_recall.micro-average-recall", 3.0 / 4.0),
+        ("precision_recall.micro-average-F1-score", 3.0 / 4.0),
+    ];
+    assert_figures(&scored.tally("precision_recall", &json!({})), &expected);
+    let found = scored.tally("precision_recall", &json!({"positive_label": 2}));
+    let ones = ["precision", "recall", "F1-score"].map(|name| format!("precision_recall.{name}"));
+    assert_eq!(found, ones.map(|name| (name, 1.0)));
+}
+
+#[test]
 fn sum_is_the_sum_of_rows_divided_by_their_weight() {
     let mut net = Net::new();
     net.data("x", Value::Dense, Level::Single, 2);

@@ -210,12 +210,13 @@ fn number_pushes<'a>(link: &Link, mut plan: Plan<'a>, samples: u64) -> Plan<'a> 
         progress.sequence += 1;
         request.head.sequence = progress.sequence;
         request.head.version = progress.steps;
+        request.head.samples = samples;
         // What brings nothing cannot be too old.
         let is_empty = request.entries.is_empty();
         request.head.base = if is_empty { progress.version } else { progress.base };
     }
     if let Some(last) = plan.sparse.last_mut().or(plan.dense.last_mut()) {
-        (last.head.flags, last.head.samples) = (FLAG_LAST, samples);
+        last.head.flags = FLAG_LAST;
     }
     plan
 }

@@ -6,6 +6,7 @@ use crate::message::{Epoch, FLAG_LAST, Head, Join, Joined, Message, Payload, enc
 use crate::policy::{Arrival, Membership, Speaker};
 use contract::mode::Mode;
 use contract::{Error, Kind, Result};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::time::Instant;
 use table::optimizer::Now;
@@ -74,6 +75,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         for table in job.tables.iter_mut().flatten() {
             table.drop_arrivals(rank, step);
         }
+        job.step_samples.remove(&rank);
         if job.tables.iter().flatten().any(|table| table.is_ahead(job.version)) {
             return Err(self.abandon_step(rank));
         }
@@ -170,7 +172,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     /// Fewer are waited for: what the others have delivered may be all.
     fn update_without_more(&mut self) {
         let Some(job) = &mut self.job else { return };
-        let (step, awaited) = (job.now, self.members.waited_for());
+        let (step, awaited) = (job.update_moment(), self.members.waited_for());
         for table in job.tables.iter_mut().flatten() {
             table.update_complete(&step, &awaited);
         }
@@ -337,7 +339,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             version: 0,
             pass: 0,
             samples: 0,
-            step_samples: 0,
+            step_samples: BTreeMap::new(),
             now: Now { step: 0, rate: 0.0 },
             has_sync,
             is_mid_step: false,

@@ -22,6 +22,7 @@ use crate::policy::{Membership, Speaker};
 use ::table::model::Model;
 use ::table::optimizer::Now;
 use contract::{Error, Kind, Result};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -140,9 +141,12 @@ struct Job<B> {
     /// Updates so far: steps in sync mode, pushes otherwise.
     version: u64,
     pass: u64,
-    /// Samples of all steps before this one, and of this one so far.
+    /// Samples of all steps before this one.
     samples: u64,
-    step_samples: u64,
+    /// Samples of the step under way, by rank, known from a rank's first frame on. Without sync a
+    /// step is one rank's alone.
+    step_samples: BTreeMap<u32, u64>,
+    /// The moment of reads: after the last update.
     now: Now,
     /// Updates wait for all trainers, so that versions count steps.
     has_sync: bool,

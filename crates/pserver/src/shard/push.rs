@@ -8,6 +8,7 @@ use contract::{Error, Kind, Result};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::time::Instant;
+use table::optimizer::Now;
 
 impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     pub(super) fn push(
@@ -74,14 +75,15 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         self.moved = now;
         let awaited = self.members.waited_for();
         let is_dropped = job.is_too_old(head.base, self.members.len());
-        job.take_gradients(payload, &awaited, is_dropped)?;
         let is_last = head.flags & FLAG_LAST != 0;
+        job.step_samples.insert(head.rank, head.samples);
+        job.take_gradients(payload, &awaited, is_dropped)?;
         self.members.accept(head.rank, head.sequence, is_last)?;
-        if is_last {
-            job.step_samples = job.step_samples.saturating_add(head.samples);
-            if !job.has_sync {
-                job.finish_step()?;
-            }
+        match (job.has_sync, is_last) {
+            (true, _) => {}
+            (false, true) => job.finish_step()?,
+            // Another rank's frame may come next, and is an update of its own.
+            (false, false) => job.step_samples.clear(),
         }
         if is_dropped {
             self.metrics.dropped();
@@ -163,7 +165,7 @@ impl<B: Deref<Target = [u8]>> Job<B> {
         awaited: &[bool],
         is_dropped: bool,
     ) -> Result<()> {
-        let now = self.now;
+        let now = self.update_moment();
         self.is_mid_step = true;
         for (place, entry) in payload.entries.iter().enumerate() {
             let table = self.table_mut(entry.parameter)?;
@@ -178,15 +180,27 @@ impl<B: Deref<Target = [u8]>> Job<B> {
 
     /// All gradients of the step are in: the version turns.
     pub(super) fn finish_step(&mut self) -> Result<()> {
-        let now = self.now;
+        let now = self.update_moment();
         for table in self.tables.iter_mut().flatten() {
             table.finish_step(&now)?;
         }
         self.is_mid_step = false;
         self.version += 1;
-        self.samples = self.samples.saturating_add(std::mem::take(&mut self.step_samples));
+        self.samples = self.samples_with_step();
+        self.step_samples.clear();
         self.update_rate();
         Ok(())
+    }
+
+    /// The moment of the update under way, whose own samples count for the learning rate.
+    pub(super) fn update_moment(&self) -> Now {
+        let rate = self.join.model.optimizer.rate(self.samples_with_step(), self.pass);
+        Now { step: self.version, rate }
+    }
+
+    /// Samples so far, those of the step under way included. What a peer claims has no bound.
+    fn samples_with_step(&self) -> u64 {
+        self.step_samples.values().fold(self.samples, |sum, own| sum.saturating_add(*own))
     }
 
     pub(super) fn update_rate(&mut self) {

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use table::initializer::Initializer;
 use table::model::{Model, Parameter, Shape};
-use table::optimizer::{Optimizer, Settings};
+use table::optimizer::{Optimizer, Schedule, Settings};
 
 pub(crate) const DENSE: u32 = 0;
 pub(crate) const SPARSE: u32 = 1;
@@ -343,6 +343,53 @@ fn pull_waits_until_all_trainers_pushed() {
     assert_eq!(scene.values(pull).unwrap(), [0.0, 0.0, 1.0]);
     let pull = scene.pull_dense(1);
     assert_eq!(scene.values(pull).unwrap(), [0.0, 0.0, 1.0]);
+}
+
+#[test]
+fn the_learning_rate_counts_the_samples_of_the_update_itself() {
+    let begun = |mode: Mode| {
+        let mut scene = Scene::new(2, mode);
+        for rank in 0..2 {
+            let mut join = scene.join_message(rank);
+            let segments = "2:1,4:0.5,6:0.25".parse().unwrap();
+            join.model.optimizer.schedule = Schedule::Manual { segments };
+            scene.join_with(&join, 100 + u64::from(rank)).unwrap();
+        }
+        scene.ask(Verb::Begin, 0, Head::default(), &[]).unwrap();
+        scene
+    };
+    // Every push has one sample. In step, n is 2, 4 and 6; one rank after the other, 1 to 6.
+    let mut scene = begun(Mode::Sync);
+    for (factor, value) in [(1.0, 0.5), (0.5, 0.25), (0.25, 0.125)] {
+        scene.push_dense(0, [1.0, 0.0, 0.0]);
+        scene.push_dense(1, [0.0, 2.0, 0.0]);
+        let pull = scene.pull_dense(0);
+        // The rate is 0.5 times the factor, and the first value begins at 1.
+        assert_eq!(scene.values(pull).unwrap()[0], value, "factor {factor}");
+    }
+    let mut scene = begun(Mode::Async);
+    let mut expected = 1.0;
+    for factor in [1.0, 1.0, 0.5, 0.5, 0.25, 0.25] {
+        scene.push_dense(0, [1.0, 0.0, 0.0]);
+        expected -= 0.5 * factor;
+        let pull = scene.pull_dense(0);
+        assert_eq!(scene.values(pull).unwrap()[0], expected, "factor {factor}");
+    }
+}
+
+#[test]
+fn samples_that_cannot_be_counted_do_no_harm() {
+    let mut scene = Scene::ready(1, Mode::Sync);
+    for sequence in 1..=2 {
+        let head = Head {
+            sequence,
+            version: sequence - 1,
+            samples: u64::MAX,
+            flags: FLAG_LAST,
+            ..Head::default()
+        };
+        scene.ask(Verb::Push, 0, head, &[(DENSE, &[0], &[1.0; 3])]).unwrap();
+    }
 }
 
 #[test]

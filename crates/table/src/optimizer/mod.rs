@@ -67,8 +67,8 @@ impl Optimizer {
         self.average.as_ref().map_or(Ok(()), Average::check)
     }
 
-    /// The learning rate after `samples` samples of all trainers, in pass `pass` (from 0); before
-    /// the multiplier of a parameter.
+    /// The learning rate of an update up to which, its own batch included, all trainers have
+    /// processed `samples` samples, in pass `pass` (from 0); before the multiplier of a parameter.
     pub fn rate(&self, samples: u64, pass: u64) -> f32 {
         self.schedule.rate(self.learning_rate, samples, pass) as f32
     }

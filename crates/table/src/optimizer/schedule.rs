@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A learning-rate schedule: names and formulas are the original's. n is the number of samples
-/// that all trainers have processed before the update, rate the optimizer's learning rate.
+/// that all trainers have processed, those of the update itself included, rate the optimizer's learning rate.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Schedule {

@@ -4,6 +4,10 @@
 //! A parameter of keys without a bound has `<name>.keys` in front of the two. The last member is
 //! `checksums.json`. Tars of the original have no checksums: of these the structure is checked, and
 //! that values and descriptions agree. Callers compress, as the original does.
+//!
+//! The original never wrote the two blocks of zeros that end a tar, so a file that ends behind a
+//! whole description is accepted. Ours always have them, and say in every member who wrote it:
+//! without the end mark, one of ours was cut off.
 
 use super::checksums::{self, Checksums, Summing};
 use super::config::{self, CONFIG_BYTES_MAX};
@@ -99,7 +103,8 @@ fn load(parameters: &Parameters, tar: File) -> Result<()> {
         })?;
         content::check_counts(parameters, index, rows, count)?;
         content::load_rows(parameters, index, rows, (&mut keys, &mut member.entry))
-    })
+    })?;
+    Ok(())
 }
 
 /// Makes a model of a tar alone. `seed` gives the rows of sparse parameters that it does not have.
@@ -120,9 +125,7 @@ fn check(tar: &mut File) -> Result<Vec<Description>> {
     let mut numbers: HashMap<String, u64> = HashMap::new();
     let mut names = HashSet::new();
     let (mut found, mut listed) = (Checksums::new(), None);
-    let mut is_ours = false;
-    walk(&*tar, &mut |member| {
-        is_ours |= matches!(member.entry.header().username(), Ok(Some(OWNER)));
+    let is_ours = walk(&*tar, &mut |member| {
         if !names.insert(member.name.clone()) {
             return Err(Error::new(Kind::Damaged, "the tar has two members of this name"));
         }
@@ -257,10 +260,13 @@ struct Member<'a, R: Read> {
     entry: Entry<'a, R>,
 }
 
-/// Shows all files of a tar. A tar that ends without its end mark was cut off, and what is missing
-/// of it would go unnoticed.
-fn walk<R: Read>(reader: R, show: &mut dyn FnMut(&mut Member<'_, R>) -> Result<()>) -> Result<()> {
+/// Shows all files of a tar, which must be complete. Returns whether one of ours is among them.
+fn walk<R: Read>(
+    reader: R,
+    show: &mut dyn FnMut(&mut Member<'_, R>) -> Result<()>,
+) -> Result<bool> {
     let mut archive = Archive::new(reader);
+    let (mut is_ours, mut last) = (false, None);
     for (number, entry) in archive.entries().map_err(read_failed)?.enumerate() {
         let entry = entry.map_err(read_failed)?;
         if number >= MEMBERS_MAX {
@@ -278,23 +284,44 @@ fn walk<R: Read>(reader: R, show: &mut dyn FnMut(&mut Member<'_, R>) -> Result<(
         let name = String::from_utf8(name).map_err(|source| {
             Error::new(Kind::Damaged, "the name of a member is not UTF-8").because(source)
         })?;
+        is_ours |= entry.header().username_bytes() == Some(OWNER.as_bytes());
         let mut member = Member { name, bytes: entry.size(), entry };
         let label = member.name.clone();
-        show(&mut member).map_err(|error| error.with("member", label))?;
+        show(&mut member).map_err(|error| error.with("member", &label))?;
+        last = Some(label);
     }
-    check_end(archive.into_inner())
+    let cut_off =
+        |what: &str| Err(Error::new(Kind::Damaged, format!("the tar was cut off: {what}")));
+    match (ending(archive.into_inner())?, last) {
+        (Ending::Mark, _) => Ok(is_ours),
+        (Ending::Nothing, None) => cut_off("there is nothing in it"),
+        (Ending::Nothing, Some(_)) if is_ours => cut_off("it has no end mark"),
+        (Ending::Nothing, Some(last)) if !last.ends_with(CONFIG_SUFFIX) => {
+            cut_off("it ends without the description of its last parameter")
+        }
+        (Ending::Nothing, Some(_)) => Ok(false),
+    }
+}
+
+/// What is behind the last member.
+enum Ending {
+    /// The end mark.
+    Mark,
+    /// At most half of it.
+    Nothing,
 }
 
 /// The end mark is two blocks of zeros. The archive has read the first, if there was one.
-fn check_end(mut reader: impl Read) -> Result<()> {
-    let mut block = [0; BLOCK_BYTES];
-    reader.read_exact(&mut block).map_err(|source| {
-        Error::new(Kind::Damaged, "the tar was cut off: it has no end mark").because(source)
-    })?;
+fn ending(mut reader: impl Read) -> Result<Ending> {
+    let mut block = Vec::new();
+    reader.by_ref().take(BLOCK_BYTES as u64).read_to_end(&mut block).map_err(read_failed)?;
+    if block.is_empty() {
+        return Ok(Ending::Nothing);
+    }
     if block != [0; BLOCK_BYTES] {
         return Err(Error::new(Kind::Damaged, "the tar has no proper end mark"));
     }
-    Ok(())
+    Ok(Ending::Mark)
 }
 
 /// A member that is kept in memory.

@@ -45,6 +45,7 @@ impl Local {
         Ok(local)
     }
 
+    /// The moment of a read or, with the samples of the batch counted, of an update.
     fn now(&self) -> Now {
         Now { step: self.version, rate: self.recipe.optimizer.rate(self.samples, self.pass) }
     }
@@ -77,11 +78,12 @@ impl Updater for Local {
     }
 
     fn update(&mut self, gradients: &[Gradient<'_, DescriptionIndex>], samples: u64) -> Result<()> {
+        self.samples += samples;
+        self.turn();
         for gradient in gradients.iter().filter(|one| self.trained.contains(one.parameter())) {
             self.values.apply(self.owner, gradient)?;
         }
         self.version += 1;
-        self.samples += samples;
         self.turn();
         Ok(())
     }

@@ -46,7 +46,8 @@ pub struct Values {
     seed: u64,
     /// By index of the parameter.
     firsts: Vec<First>,
-    storages: Vec<Mutex<Storage>>,
+    /// Shared with models that were made by adding parameters to this one.
+    storages: Vec<Arc<Mutex<Storage>>>,
 }
 
 impl Values {
@@ -66,8 +67,19 @@ impl Values {
             }
         }
         let firsts = descriptions.iter().map(|one| First::new(one, seed)).collect();
-        let storages = descriptions.iter().map(|one| Mutex::new(Storage::new(one))).collect();
+        let storage = |one: &Description| Arc::new(Mutex::new(Storage::new(one)));
+        let storages = descriptions.iter().map(storage).collect();
         Ok(Values { descriptions, indices, seed, firsts, storages })
+    }
+
+    /// The same parameters with more behind them. Both models see every change of what they share.
+    pub(crate) fn extended(&self, more: Vec<Description>) -> Result<Values> {
+        let descriptions = self.descriptions.iter().cloned().chain(more).collect();
+        let mut extended = Values::new(descriptions, self.seed)?;
+        for (storage, shared) in extended.storages.iter_mut().zip(&self.storages) {
+            *storage = Arc::clone(shared);
+        }
+        Ok(extended)
     }
 
     pub(crate) fn descriptions(&self) -> &[Description] {

@@ -198,6 +198,48 @@ fn a_tar_that_was_cut_off_anywhere_is_an_error() {
     }
 }
 
+/// The same members as another program writes them, without an end mark, and where each
+/// parameter's description ends.
+fn foreign(bytes: &[u8]) -> (Vec<u8>, Vec<usize>) {
+    let mut builder = tar::Builder::new(Vec::new());
+    let mut ends = Vec::new();
+    for entry in tar::Archive::new(bytes).entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let mut header = tar::Header::new_gnu();
+        header.set_size(entry.size());
+        let name = entry.path().unwrap().into_owned();
+        builder.append_data(&mut header, &name, &mut entry).unwrap();
+        if name.extension().is_some_and(|extension| extension == "protobuf") {
+            ends.push(builder.get_ref().len());
+        }
+    }
+    let mut written = builder.into_inner().unwrap();
+    written.truncate(*ends.last().unwrap());
+    (written, ends)
+}
+
+#[test]
+fn a_tar_of_the_original_has_no_end_mark_and_is_read_if_it_ends_behind_a_description() {
+    let (bytes, ends) = foreign(&tar_of(&model()));
+    let loaded = from_tar(&bytes[..], 1).unwrap();
+    assert_eq!(loaded.fetch("w", View::Present).unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    assert_eq!(loaded.descriptions().len(), 3);
+    for length in 0..bytes.len() {
+        let is_whole = ends.contains(&length);
+        assert_eq!(from_tar(&bytes[..length], 1).is_ok(), is_whole, "cut at {length}");
+        assert_eq!(init_from_tar(&model(), &bytes[..length]).is_ok(), is_whole, "cut at {length}");
+    }
+    // Half of the end mark, and all of it, are fine too; something else behind the members is not.
+    for zeros in [512, 1024, 10240] {
+        let ended = [&bytes[..], &vec![0; zeros][..]].concat();
+        from_tar(&ended[..], 1).unwrap();
+    }
+    for rest in [1, 511, 513] {
+        let ended = [&bytes[..], &vec![0; rest][..]].concat();
+        assert_eq!(from_tar(&ended[..], 1).err().unwrap().kind(), Kind::Damaged, "{rest} behind");
+    }
+}
+
 #[test]
 fn safetensors_that_were_cut_off_anywhere_are_an_error() {
     let folder = tempfile::tempdir().unwrap();

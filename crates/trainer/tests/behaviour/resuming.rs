@@ -70,7 +70,7 @@ fn a_training_goes_on_where_it_was_saved() {
 
         let (mut resumed, found) = start(json, words);
         load_pass(&found, &saved, Missing::Fail).unwrap();
-        assert!(resumed.resume(&saved).unwrap());
+        assert!(resumed.load_state(&saved).unwrap());
         train_pass(&mut resumed, 1);
         for view in [View::Present, View::Averaged] {
             assert_eq!(values(&found, view), values(&expected, view), "{json} {words:?} {view:?}");
@@ -91,7 +91,7 @@ fn the_state_of_another_optimizer_or_network_is_refused_and_nothing_is_changed()
     save(ADAM, folder.path());
     let (mut other, parameters) = start(OPTIMIZERS[1], Some(WORDS));
     let before = values(&parameters, View::Present);
-    assert_eq!(other.resume(folder.path()).unwrap_err().kind(), Kind::Conflict);
+    assert_eq!(other.load_state(folder.path()).unwrap_err().kind(), Kind::Conflict);
     assert_eq!(values(&parameters, View::Present), before);
     let path = folder.path().join("trainer_state");
     let mut renamed = std::fs::read(&path).unwrap();
@@ -99,14 +99,14 @@ fn the_state_of_another_optimizer_or_network_is_refused_and_nothing_is_changed()
     renamed[at + 2] = b'9';
     std::fs::write(&path, renamed).unwrap();
     let (mut other, _) = start(ADAM, Some(WORDS));
-    assert_eq!(other.resume(folder.path()).unwrap_err().kind(), Kind::Conflict);
+    assert_eq!(other.load_state(folder.path()).unwrap_err().kind(), Kind::Conflict);
 }
 
 #[test]
 fn a_directory_without_state_is_no_error() {
     let folder = tempfile::tempdir().unwrap();
     let (mut trainer, _) = start(ADAM, Some(WORDS));
-    assert!(!trainer.resume(folder.path()).unwrap());
+    assert!(!trainer.load_state(folder.path()).unwrap());
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn damaged_state_is_an_error() {
     for wrong in [&right[..right.len() - 1], &right[..20], &right[..4], &[], &longer, &huge] {
         std::fs::write(&path, wrong).unwrap();
         let (mut trainer, _) = start(ADAM, Some(WORDS));
-        let error = trainer.resume(folder.path()).unwrap_err();
+        let error = trainer.load_state(folder.path()).unwrap_err();
         assert_eq!(error.kind(), Kind::Damaged, "{error}");
     }
 }

@@ -15,13 +15,17 @@ from paddle.v2.dataset import (
     common,
     conll05,
     criteo,
+    flowers,
     imdb,
     imikolov,
     mnist,
     movielens,
+    mq2007,
     sentiment,
     uci_housing,
+    voc2012,
     wmt14,
+    wmt16,
 )
 from paddle.v2.dataset.common import convert, split
 
@@ -31,17 +35,20 @@ __all__ = [
     "conll05",
     "convert",
     "criteo",
+    "flowers",
     "imdb",
     "imikolov",
     "mnist",
     "movielens",
+    "mq2007",
     "sentiment",
     "split",
     "uci_housing",
+    "voc2012",
     "wmt14",
+    "wmt16",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    not_yet = dict.fromkeys(["flowers", "mq2007", "voc2012", "wmt16"], "")
-    raise mistake.missing_name("paddle.dataset", name, __all__, not_yet)
+    raise mistake.missing_name("paddle.dataset", name, __all__)

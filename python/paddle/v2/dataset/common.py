@@ -107,13 +107,18 @@ def _modules() -> list[ModuleType]:
     from paddle.v2.dataset import (
         cifar,
         conll05,
+        flowers,
         imdb,
         imikolov,
         mnist,
         movielens,
+        mq2007,
         sentiment,
         uci_housing,
+        voc2012,
         wmt14,
+        wmt16,
     )
 
-    return [mnist, imikolov, imdb, cifar, movielens, conll05, sentiment, uci_housing, wmt14]
+    texts = [imikolov, imdb, movielens, conll05, sentiment, wmt14, wmt16]
+    return [mnist, cifar, flowers, voc2012, uci_housing, mq2007, *texts]

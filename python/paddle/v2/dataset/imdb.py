@@ -9,12 +9,11 @@ import array
 import collections
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from paddle.v2 import mistake
 from paddle.v2.dataset import common
 from paddle.v2.dataset.archive import missing, tar_files, words
-from paddle.v2.reader.flow import Reader
 
 URL = "https://dataset.bj.bcebos.com/imdb%2FaclImdb_v1.tar.gz"
 MD5 = "7c2ac02c03563afcf9b574c7e56c153a"
@@ -47,15 +46,32 @@ def tokenize(pattern: re.Pattern[str]) -> Iterator[list[str]]:
 
 
 @mistake.checked_arguments
-def train(word_idx: dict[str, int]) -> Reader:
+def train(word_idx: dict[str, int]) -> "Reviews":
     """A reader of the training data, which is kept in memory once it was read."""
     return _reader("train", word_idx)
 
 
 @mistake.checked_arguments
-def test(word_idx: dict[str, int]) -> Reader:
+def test(word_idx: dict[str, int]) -> "Reviews":
     """A reader of the test data, which is kept in memory once it was read."""
     return _reader("test", word_idx)
+
+
+class Reviews:
+    """A reader that can also be gone through as it is.
+
+    Early versions of the original returned the samples and not a reader, so programs write
+    `paddle.reader.shuffle(lambda: imdb.train(words), 1000)`.
+    """
+
+    def __init__(self, samples: Callable[[], Iterator[tuple[list[int], int]]]) -> None:
+        self._samples = samples
+
+    def __call__(self) -> Iterator[tuple[list[int], int]]:
+        return self._samples()
+
+    def __iter__(self) -> Iterator[tuple[list[int], int]]:
+        return self._samples()
 
 
 def fetch() -> None:
@@ -80,7 +96,7 @@ def _reviews(pattern: re.Pattern[str]) -> Iterator[tuple[str, list[str]]]:
         yield name, words(text.translate(None, _PUNCTUATION).lower())
 
 
-def _reader(part: str, word_idx: dict[str, int]) -> Reader:
+def _reader(part: str, word_idx: dict[str, int]) -> "Reviews":
     unknown = word_idx["<unk>"]
     pattern = re.compile(rf"aclImdb/{part}/(pos|neg)/.*\.txt$")
     # The archive is slow to go through. As arrays its ids take a tenth of what lists take.
@@ -98,4 +114,4 @@ def _reader(part: str, word_idx: dict[str, int]) -> Reader:
         for ids, kind in held:
             yield ids.tolist(), kind
 
-    return samples
+    return Reviews(samples)

@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 from paddle.v2 import mistake
 from paddle.v2.dataset import common
 from paddle.v2.dataset.archive import damaged
+from paddle.v2.parameters import Parameters
 from paddle.v2.reader.flow import Reader
 
 URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/housing/housing.data"
 MD5 = "d4accdce7a25600298819f8e28e8d593"
+URL_MODEL = "https://github.com/PaddlePaddle/book/raw/develop/01.fit_a_line/fit_a_line.tar"
+MD5_MODEL = "52fc3da8ef3937822fcdd87ee05c0c9b"
 feature_names = [
     "CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE", "DIS", "RAD", "TAX", "PTRATIO", "B",
     "LSTAT",
@@ -53,9 +56,16 @@ def load_data(
     return _reader(data[:cut]), _reader(data[cut:])
 
 
+def model() -> Parameters:
+    """The parameters of a linear model of the prices that was trained already."""
+    with open(_model_file(), "rb") as file:
+        return Parameters.from_tar(file)
+
+
 def fetch() -> None:
-    """Fetches the file, if it is not there."""
+    """Fetches the files, if they are not there."""
     _file()
+    _model_file()
 
 
 def convert(path: str) -> None:
@@ -66,6 +76,11 @@ def convert(path: str) -> None:
 
 def _file() -> str:
     return common.download(URL, "uci_housing", MD5)
+
+
+def _model_file() -> str:
+    # The original's name for the folder; what it fetched is found there.
+    return common.download(URL_MODEL, "fit_a_line.tar", MD5_MODEL)
 
 
 def _numbers(path: str) -> NDArray[np.float64]:

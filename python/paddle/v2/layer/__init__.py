@@ -46,8 +46,13 @@ from paddle.v2.layer.detection import (
     priorbox,
     roi_pool,
 )
-from paddle.v2.layer.generation import BaseGeneratedInput, GeneratedInput, beam_search
-from paddle.v2.layer.group import StaticInput, SubsequenceInput, recurrent_group
+from paddle.v2.layer.generation import GeneratedInput, beam_search
+from paddle.v2.layer.group import (
+    BaseGeneratedInput,
+    StaticInput,
+    SubsequenceInput,
+    recurrent_group,
+)
 from paddle.v2.layer.image import batch_norm, img_cmrnorm, img_conv, img_pool, maxout, spp
 from paddle.v2.layer.learnt import (
     gated_unit,
@@ -118,6 +123,7 @@ from paddle.v2.layer.volume import (
     img_pool3d,
 )
 from paddle.v2.layer.weighted import embedding, factorization_machine, fc
+from paddle.v2.model_config import Message
 
 LayerOutput = Layer
 
@@ -200,6 +206,7 @@ __all__ = [
     "nce",
     "out_prod",
     "pad",
+    "parse_network",
     "pooling",
     "power",
     "prelu",
@@ -247,6 +254,17 @@ NOT_YET = {
     "selective_fc": "use fc",
     "slice_projection": "use concat of identity_projection(input, offset, size)",
 }
+
+
+@mistake.checked_arguments
+def parse_network(output_layers: Any, extra_layers: Any = None) -> Message:
+    """The network of some layers as the original's `ModelConfig`; equal ones describe the same.
+
+    `str` of it is a text to read or to compare.
+    """
+    from paddle.v2.topology import Topology
+
+    return Topology(output_layers, extra_layers).proto()
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,8 @@ from typing import Any
 
 from paddle.v2 import attr, mistake, naming
 from paddle.v2.layer.base import Finish, Layer, describe, make, one, several
+from paddle.v2.layer.mixed import concatenated
+from paddle.v2.layer.projection import Projection
 
 
 @mistake.checked_arguments
@@ -28,9 +30,13 @@ def concat(
     layer_attr: object = None,
     bias_attr: object = None,
 ) -> Layer:
-    """The columns of all inputs side by side."""
+    """The columns of all inputs, layers or projections, side by side."""
     finish = Finish(act, bias_attr, layer_attr)
-    description = describe(naming.choose(name, "concat"), "concat", finish)
+    name = naming.choose(name, "concat")
+    given = list(input) if isinstance(input, (list, tuple)) else [input]
+    if any(isinstance(each, Projection) for each in given):
+        return concatenated(name, given, finish)
+    description = describe(name, "concat", finish)
     return make(description, several("input", input), finish)
 
 

@@ -313,14 +313,8 @@ def optional(name: str, value: object) -> list[Layer]:
 def weight_attributes(value: object, inputs: int) -> list[attr.ParamAttr]:
     """What a user gave as `param_attr`: one for all inputs, or one for each."""
     if not isinstance(value, (list, tuple)):
-        said = attr.param("param_attr", value)
-        if inputs > 1 and said.name is not None:
-            raise mistake.invalid(
-                f"param_attr names one parameter for {inputs} inputs; give a list with one "
-                "ParamAttr for each input",
-                name=said.name,
-            )
-        return [said] * inputs
+        # If it has a name the inputs share one parameter, whose size is checked.
+        return [attr.param("param_attr", value)] * inputs
     if len(value) != inputs:
         raise mistake.invalid(
             f"param_attr has {len(value)} entries but there are {inputs} inputs; give one "

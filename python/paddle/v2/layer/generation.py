@@ -1,19 +1,13 @@
 """Sentences that a network makes: `beam_search` with a `GeneratedInput`."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from paddle.v2 import attr, mistake, naming
 from paddle.v2.layer import scope
 from paddle.v2.layer.base import Finish, Layer, describe
-from paddle.v2.layer.group import StaticInput
+from paddle.v2.layer.group import BaseGeneratedInput, StaticInput
 from paddle.v2.layer.step import Seen, Step, run_step
-
-
-class BaseGeneratedInput:
-    """What a step makes itself, one after the other."""
-
-    mistaken_as: ClassVar[str] = "a GeneratedInput"
 
 
 class GeneratedInput(BaseGeneratedInput):

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from paddle.v2 import mistake, naming
+from paddle.v2.evaluator import Evaluator
 from paddle.v2.layer import scope
-from paddle.v2.layer.base import Finish, Layer, describe, one
+from paddle.v2.layer.base import Finish, Layer, describe, make, one
 from paddle.v2.layer.mixed import mixed
-from paddle.v2.layer.projection import identity_projection
+from paddle.v2.layer.projection import Projection, identity_projection
 from paddle.v2.layer.step import Seen, Step, run_step
 
 
@@ -30,6 +31,12 @@ class StaticInput:
             )
 
 
+class BaseGeneratedInput:
+    """What a step makes itself, one after the other; only `beam_search` takes it."""
+
+    mistaken_as: ClassVar[str] = "a GeneratedInput"
+
+
 @mistake.checked_arguments
 def SubsequenceInput(input: Layer) -> Layer:  # noqa: N802
     """A layer of nested sequences, of which a step sees one sequence; the layer tells by itself."""
@@ -43,8 +50,9 @@ def SubsequenceInput(input: Layer) -> Layer:  # noqa: N802
     return layer
 
 
-# What a step sees of what the group goes along.
+# What a step sees of what the group goes along, and what its outputs are outside of it.
 _INSIDE = {"sequence": "single", "nested": "sequence"}
+_OUTSIDE = {"single": "sequence", "sequence": "nested"}
 
 
 @mistake.checked_arguments
@@ -58,15 +66,21 @@ def recurrent_group(
     """Runs a network, the step, for every row of a sequence: `step` is a function that makes it.
 
     It is called once, with a layer for each entry of `input`: of a sequence it sees a row, of
-    nested sequences a sequence, and of a `StaticInput` all. `memory` in it is what a layer gave in
-    the step before. What it returns, one layer or several, is returned as a sequence each.
-    `targetInlink` is ignored.
+    nested sequences a sequence, and of a `StaticInput` all; what is no layer it gets as it is.
+    `memory` in it is what a layer gave in the step before. What it returns, one layer or several,
+    is returned as a sequence each, or as nested sequences if it is a sequence. `targetInlink` is
+    ignored.
     """
     name = naming.choose(name, "recurrent_group")
     given = list(input) if isinstance(input, (list, tuple)) else [input]
     with scope.opened(name) as inside:
         network = Step(inside)
         seen = [_see(network, place, each) for place, each in enumerate(given)]
+        if not network.inputs:
+            raise mistake.wrong_type(
+                "a recurrent group goes along sequences but no input is a layer; input is "
+                + mistake.kind_of(input)
+            )
         outputs = run_step(step, seen)
         described = network.describe(outputs)
     attributes = {"step": described, "is_reversed": mistake.truth("reverse", reverse)}
@@ -76,7 +90,17 @@ def recurrent_group(
     if len(outputs) == 1:
         group.shown_activation = outputs[0].activation
         return group
-    offset, parts = 0, []
+    is_rows = all(output.shape["level"] == "single" for output in outputs)
+    parts = _columns(group, outputs, inside) if is_rows else _taken_apart(group, outputs, inside)
+    for part, output in zip(parts, outputs, strict=True):
+        part.shown_activation = output.activation
+    return parts
+
+
+def _columns(group: Layer, outputs: list[Layer], inside: scope.Scope) -> list[Layer]:
+    """The outputs of a step that are rows: they stand side by side in the group's."""
+    offset = 0
+    parts: list[Layer] = []
     for output in outputs:
         part = identity_projection(input=group, offset=offset, size=output.size)
         parts.append(mixed(input=part, name=_outer_name(output, inside)))
@@ -84,9 +108,23 @@ def recurrent_group(
     return parts
 
 
-def _see(network: Step, place: int, given: object) -> Layer:
+def _taken_apart(group: Layer, outputs: list[Layer], inside: scope.Scope) -> list[Layer]:
+    """The outputs of a step of which some are sequences: the group keeps them apart."""
+    parts = []
+    for place, output in enumerate(outputs):
+        level = _OUTSIDE[output.shape["level"]]
+        attributes = {"place": place, "size": output.size, "level": level}
+        name = _outer_name(output, inside)
+        description = describe(name, "recurrent_group_output", Finish(), attributes)
+        parts.append(make(description, [group]))
+    return parts
+
+
+def _see(network: Step, place: int, given: object) -> Any:
     if isinstance(given, StaticInput):
         return network.see(given.input, "whole", given.input.shape["level"])
+    if _is_constant(given):
+        return given
     layer = one(f"input[{place}]", given)
     level = layer.shape["level"]
     if level not in _INSIDE:
@@ -95,6 +133,13 @@ def _see(network: Step, place: int, given: object) -> Layer:
             "sample; give it as paddle.layer.StaticInput if every step is to see it",
         )
     return network.see(layer, "part", _INSIDE[level])
+
+
+def _is_constant(given: object) -> bool:
+    """Whether a step gets it as it is: a number, a text, an attribute, a function."""
+    if isinstance(given, (list, tuple)):
+        return all(_is_constant(each) for each in given)
+    return not isinstance(given, (Layer, Projection, BaseGeneratedInput, Evaluator))
 
 
 def _outer_name(output: Layer, inside: scope.Scope) -> str:

@@ -1,4 +1,6 @@
-"""The mixed layer: a sum of projections, given at once or term by term in a `with` block.
+"""Layers of projections: `mixed`, their sum, and their columns side by side, a `concat` of them.
+
+The projections of a mixed layer are given at once or term by term in a `with` block.
 
 with paddle.layer.mixed(size=256) as hidden:
     hidden += paddle.layer.full_matrix_projection(input=x)
@@ -31,8 +33,9 @@ class MixedLayer(Layer):
             term = identity_projection(input=term)
         if not isinstance(term, Projection):
             raise mistake.wrong_type(
-                "a mixed layer adds projections like paddle.layer.full_matrix_projection(input=x) "
-                f"but this is {mistake.kind_of(term)}",
+                "this layer is made of projections like "
+                "paddle.layer.full_matrix_projection(input=x), or layers as they are, but is given "
+                + mistake.kind_of(term),
                 layer=self.name,
             )
         self._terms.append(term)
@@ -113,4 +116,13 @@ def mixed(
         for term in terms:
             layer.add_term(term)
         layer.close()
+    return layer
+
+
+def concatenated(name: str, terms: list[Any], finish: Finish) -> Layer:
+    """The columns of projections side by side, each of its own size."""
+    layer = MixedLayer(describe(name, "mixed", finish, {"is_concatenated": True}), finish)
+    for term in terms:
+        layer.add_term(term)
+    layer.close()
     return layer

@@ -86,18 +86,18 @@ def context_projection(
     input: Layer,
     context_len: int,
     context_start: int | None = None,
-    padding_attr: object = False,
+    padding_attr: object = None,
 ) -> Projection:
     """Each row beside its neighbours: `context_len` rows from `context_start` on, 0 being itself.
 
-    The row is in the middle unless `context_start` is given. Beyond the ends of a sequence are
-    zeros, or learnt rows if `padding_attr` is a ParamAttr or True.
+    The row is in the middle, of an even number right of it, unless `context_start` is given. Beyond
+    the ends of a sequence are learnt rows, which begin as zeros; with `padding_attr=False`, zeros.
     """
     length = mistake.whole("context_len", context_len)
-    start = -((length - 1) // 2)
+    start = -(length // 2)
     if context_start is not None:
         start = mistake.whole("context_start", context_start, least=-(2**31))
-    padding = attr.bias(padding_attr, False)
+    padding = attr.bias(padding_attr, True)
     description = {
         "name": "context",
         "start": start,

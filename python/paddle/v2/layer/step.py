@@ -65,8 +65,8 @@ def memory(
 
     In the first step it is 0, or `boot_layer`, a layer outside the group; with `boot_bias` a
     learnt row is added, and `boot_bias_active_type` applied. `boot_with_const_id` is for a layer
-    of ids. `is_seq`: the layer gives sequences, which needs a `boot_layer`. With `name=None`,
-    `set_input(layer)` says later which layer is meant.
+    of ids. If `boot_layer` is a sequence the memory is one, and so must be the layer it remembers;
+    `is_seq` need not say so. With `name=None`, `set_input(layer)` says later which layer is meant.
     """
     inside = scope.current()
     if inside is None:
@@ -82,10 +82,13 @@ def memory(
         "value": "dense" if boot_with_const_id is None else "integer",
         "level": "sequence" if mistake.truth("is_seq", is_seq) else "single",
     }
+    boot = None if boot_layer is None else one("boot_layer", boot_layer)
+    if boot is not None:
+        scope.check_visible(boot, inside.around)
+        if boot.shape["level"] == "sequence":
+            shape["level"] = "sequence"
     made = Memory(own, name and inside.qualify(name), shape)
-    if boot_layer is not None:
-        made.boot = one("boot_layer", boot_layer)
-        scope.check_visible(made.boot, inside.around)
+    made.boot = boot
     if boot_with_const_id is not None:
         made.boot_id = mistake.whole("boot_with_const_id", boot_with_const_id, least=0)
     made.bias = attr.bias(boot_bias, False)

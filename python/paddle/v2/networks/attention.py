@@ -20,7 +20,8 @@ def simple_attention(
 ) -> Layer:
     """The rows of `encoded_sequence`, weighted by how their projections match the state.
 
-    A row's weight is the softmax over the sequence of v · act(encoded_proj + W · state).
+    A row's weight is the softmax over the sequence of v · act(encoded_proj + W · state); act is
+    `weight_act`, Tanh if it is left out.
     """
     name = naming.choose(name, "simple_attention")
     projected = one("encoded_proj", encoded_proj)
@@ -41,7 +42,7 @@ def simple_attention(
             layer.identity_projection(input=everywhere),
             layer.identity_projection(input=projected),
         ],
-        act=weight_act,
+        act=activation.Tanh() if weight_act is None else weight_act,
         name=f"{name}_combine",
     )
     return _weighted(encoded_sequence, match, softmax_param_attr, (name, ""))

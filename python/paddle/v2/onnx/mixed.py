@@ -10,9 +10,10 @@ from paddle.v2.onnx.graph import Graph
 
 
 def add_mixed(graph: Graph, layer: Layer) -> str:
-    """The sum of its projections."""
+    """The sum of its projections, or their columns side by side."""
     inputs, slot, terms = [parent.name for parent in layer.parents], 0, []
-    for projection in layer.describe()["attributes"]["projections"]:
+    attributes = layer.describe()["attributes"]
+    for projection in attributes["projections"]:
         name = projection["name"]
         if name == "dotmul_operator":
             product = graph.add("Mul", inputs.pop(0), inputs.pop(0))
@@ -29,6 +30,8 @@ def add_mixed(graph: Graph, layer: Layer) -> str:
             slot += 1
         else:
             raise mistake.unsupported(f"the projection {name} has no form in ONNX here yet")
+    if attributes.get("is_concatenated"):
+        return graph.add("Concat", *terms, axis=1)
     return terms[0] if len(terms) == 1 else graph.add("Sum", *terms)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Channel:
-    """At most `size` samples on their way."""
+    """At most `size` samples on their way; 0 for any number."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -51,7 +51,10 @@ class Channel:
     def _put(self, sample: Any) -> bool:
         """Whether there still is a consumer."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self._samples) < self._size or self._is_abandoned)
+            if self._size:
+                self._changed.wait_for(
+                    lambda: len(self._samples) < self._size or self._is_abandoned
+                )
             self._samples.append(sample)
             self._changed.notify_all()
             return not self._is_abandoned

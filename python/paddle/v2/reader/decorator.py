@@ -89,16 +89,19 @@ def compose(*readers: Reader, check_alignment: bool = True) -> Reader:
 
 @mistake.checked_arguments
 def shuffle(reader: Reader, buf_size: int) -> Reader:
-    """Shuffles within blocks of `buf_size` samples; `random.seed` makes it repeatable."""
+    """Shuffles within blocks of `buf_size` samples; `random.seed` makes it repeatable.
+
+    With 0 or 1 the samples keep their order.
+    """
     checked_reader("reader", reader)
-    size = mistake.whole("buf_size", buf_size)
+    size = mistake.whole("buf_size", buf_size, least=0)
 
     def shuffled(downstream: Downstream) -> Iterator[Any]:
         stage = Stage(downstream)
         samples = iter(flow.begin(reader, stage))
         for first in samples:
             stage.enter()
-            block = [first, *itertools.islice(samples, size - 1)]
+            block = [first, *itertools.islice(samples, max(size - 1, 0))]
             random.shuffle(block)
             yield from block
             stage.leave()
@@ -137,9 +140,12 @@ def cache(reader: Reader) -> Reader:
 
 @mistake.checked_arguments
 def buffered(reader: Reader, size: int) -> Reader:
-    """Reads up to `size` samples ahead, in a thread that ends with its consumer."""
+    """Reads up to `size` samples ahead, in a thread that ends with its consumer.
+
+    0 is no bound: everything that is read faster than it is used waits in memory.
+    """
     checked_reader("reader", reader)
-    bound = mistake.whole("size", size)
+    bound = mistake.whole("size", size, least=0)
 
     def read_ahead(downstream: Downstream) -> Iterable[Any]:
         return _through(reader, downstream, Channel(bound).fed_from)

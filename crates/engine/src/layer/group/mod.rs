@@ -2,14 +2,16 @@
 //! is complete (`beam_search`).
 
 mod beam_search;
+mod output;
 mod stage;
 mod step;
 mod turn;
 
 pub(super) use beam_search::build as build_beam_search;
+pub(super) use output::build as build_output;
 
 use super::{Layer, Plan, Run, attributes};
-use crate::argument::Argument;
+use crate::argument::{Argument, Origin};
 use crate::recurrence::Steps;
 use crate::shape::{self, Level, Shape};
 use crate::topology;
@@ -23,6 +25,9 @@ use turn::Turn;
 
 /// Runs a step for every row of its sequences, or for every sequence of nested ones. All samples
 /// go through a step at once, those that are long enough.
+///
+/// If a step gives several rows, they stand side by side in the group's output. If it gives several
+/// layers of which some are sequences, `recurrent_group_output` layers take them apart.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Group {
@@ -45,12 +50,11 @@ impl Layer for Group {
             ));
         }
         let checked = self.step.check(inputs, Vec::new())?;
-        let shape = joined(&checked)?;
-        let level = match shape.level {
-            Level::Single => Level::Sequence,
-            Level::Sequence | Level::Nested => Level::Nested,
+        let shape = match checked.gives_several() {
+            true => checked.output_shapes()?[0],
+            false => joined(&checked)?,
         };
-        let shape = Shape { level, ..Shape::dense(shape.size) };
+        let shape = Shape { level: outer(shape.level), ..Shape::dense(shape.size) };
         Ok(Plan { shape, parameters: checked.parameters })
     }
 
@@ -71,7 +75,21 @@ impl Layer for Group {
         self.run_steps(checked, run, &steps, &mut all)?;
         let late = Turn { stages: &[Stage::After], step: 0 };
         self.step.run(checked, run, late, &mut all)?;
-        Ok(side_by_side(checked, &all)?.select(&steps.packed()).nested(offsets))
+        let packed = steps.packed();
+        let outside = |given: &Argument| given.select(&packed).nested(Arc::clone(&offsets));
+        if !checked.gives_several() {
+            return Ok(outside(&side_by_side(checked, &all)?));
+        }
+        let given = checked.outputs.iter().filter_map(|place| all[*place].as_ref());
+        let outputs: Arc<[Argument]> = given.map(outside).collect();
+        let first =
+            outputs.first().cloned().ok_or_else(|| Error::invalid("a step gave nothing"))?;
+        Ok(Argument { origin: Some(Origin::Outputs(outputs)), ..first })
+    }
+
+    fn runs_without_rows(&self, inputs: &[Shape]) -> bool {
+        let checked = checked(&self.checked, || self.step.check(inputs, Vec::new()));
+        checked.is_ok_and(Checked::gives_several)
     }
 
     fn can_be_finished(&self) -> bool {
@@ -167,22 +185,42 @@ fn checked(cell: &OnceLock<Checked>, check: impl FnOnce() -> Result<Checked>) ->
     }
 }
 
-/// The outputs of a step, side by side.
-fn joined(checked: &Checked) -> Result<Shape> {
-    let shapes: Vec<Shape> =
-        checked.outputs.iter().map(|place| checked.places[*place].shape).collect();
-    let Some(first) = shapes.first() else {
-        return Err(Error::invalid("a step must give at least one layer"));
-    };
-    for shape in &shapes {
-        if shape.value != shape::Value::Dense || shape.level != first.level {
-            return Err(Error::invalid(format!(
-                "the layers that a step gives must have numbers, and all be sequences or none; \
-                 one is {first}, another {shape}"
-            )));
+/// What a layer of a step is outside of its group.
+fn outer(level: Level) -> Level {
+    match level {
+        Level::Single => Level::Sequence,
+        Level::Sequence | Level::Nested => Level::Nested,
+    }
+}
+
+impl Checked {
+    /// What a step gives.
+    fn output_shapes(&self) -> Result<Vec<Shape>> {
+        let shapes: Vec<Shape> =
+            self.outputs.iter().map(|place| self.places[*place].shape).collect();
+        if shapes.is_empty() {
+            return Err(Error::invalid("a step must give at least one layer"));
+        }
+        match shapes.iter().find(|shape| shape.value != shape::Value::Dense) {
+            None => Ok(shapes),
+            Some(shape) => Err(Error::invalid(format!(
+                "the layers that a step gives must have numbers but one is {shape}"
+            ))),
         }
     }
-    Ok(Shape { level: first.level, ..Shape::dense(shapes.iter().map(|shape| shape.size).sum()) })
+
+    /// Whether a step gives several layers that cannot stand side by side.
+    fn gives_several(&self) -> bool {
+        let is_sequence = |place: &usize| self.places[*place].shape.level != Level::Single;
+        self.outputs.len() > 1 && self.outputs.iter().any(is_sequence)
+    }
+}
+
+/// The outputs of a step, side by side.
+fn joined(checked: &Checked) -> Result<Shape> {
+    let shapes = checked.output_shapes()?;
+    let level = shapes[0].level;
+    Ok(Shape { level, ..Shape::dense(shapes.iter().map(|shape| shape.size).sum()) })
 }
 
 fn side_by_side(checked: &Checked, values: &[Option<Argument>]) -> Result<Argument> {

@@ -24,7 +24,7 @@ pub(super) struct Step {
     /// One for each input of the group.
     pub(super) links: Vec<Link>,
     pub(super) memories: Vec<Memory>,
-    /// What a step gives: numbers, side by side.
+    /// The layers whose numbers a step gives.
     pub(super) outputs: Vec<String>,
 }
 
@@ -198,9 +198,17 @@ impl Step {
             let of = find(&places, &memory.of)?;
             let (remembered, own) = (checked.places[of].shape, checked.places[place].shape);
             if !is_alike(&remembered, &own) {
+                let advice = match (remembered.level, own.level) {
+                    (Level::Single, Level::Sequence) if memory.boot.is_some() => {
+                        "it begins with a sequence, so it is one; give it one row a sample, for \
+                         example first_seq of boot_layer (the original takes row i of the whole \
+                         batch for sample i here, whichever sample it is of)"
+                    }
+                    _ => "give both the same size",
+                };
                 return Err(Error::invalid(format!(
                     "the memory is {own} but layer {:?}, which it remembers, is {remembered}; \
-                     give both the same size",
+                     {advice}",
                     memory.of
                 )));
             }

@@ -1,4 +1,5 @@
-//! The sum of projections, each of one input (operators: of two), one small file each.
+//! Projections, each of one input (operators: of two) and one small file: their sum or, for a
+//! `concat` of projections, their columns side by side.
 
 mod context;
 mod dotmul;
@@ -24,6 +25,9 @@ struct Mixed {
     size: Option<usize>,
     /// In the order of the inputs; an operator takes more than one.
     projections: Vec<Description>,
+    /// Whether their columns stand side by side instead of being added up.
+    #[serde(default)]
+    is_concatenated: bool,
 }
 
 /// A projection: adding one is a line here and a file.
@@ -82,7 +86,9 @@ trait Projection {
 
 /// The size of a projection's output: its own, else the layer's.
 fn size_of(own: Option<usize>, wanted: Option<usize>) -> Result<usize> {
-    own.or(wanted).ok_or_else(|| Error::invalid("give the projection or its mixed layer a size"))
+    own.or(wanted).ok_or_else(|| {
+        Error::invalid("give the projection a size, or the mixed layer that it is in")
+    })
 }
 
 pub(super) fn build(layer: &topology::Layer) -> Result<Box<dyn Layer>> {
@@ -98,19 +104,9 @@ impl Mixed {
             Some((place, projection))
         })
     }
-}
 
-impl Layer for Mixed {
-    fn plan(&self, inputs: &[Shape]) -> Result<Plan> {
-        let needed: usize = self.projections().map(|(_, projection)| projection.inputs()).sum();
-        if needed != inputs.len() || needed == 0 {
-            return Err(Error::invalid(
-                "mixed needs a projection for every input, and at least one",
-            )
-            .with("projections take", needed)
-            .with("inputs", inputs.len()));
-        }
-        expect_same_level(inputs)?;
+    /// Size and parameters of the sum.
+    fn plan_sum(&self, inputs: &[Shape]) -> Result<(usize, Vec<Slot>)> {
         let mut size = self.size;
         let mut parameters = Vec::new();
         for (place, projection) in self.projections() {
@@ -125,25 +121,59 @@ impl Layer for Mixed {
             }
             parameters.extend(slot);
         }
-        let size = size.filter(|size| *size > 0);
+        Ok((size.unwrap_or(0), parameters))
+    }
+
+    /// Size and parameters of the columns side by side: every projection has a size of its own.
+    fn plan_concatenated(&self, inputs: &[Shape]) -> Result<(usize, Vec<Slot>)> {
+        let mut size = 0_usize;
+        let mut parameters = Vec::new();
+        for (place, projection) in self.projections() {
+            let taken = &inputs[place..place + projection.inputs()];
+            let (gives, slot) = projection
+                .plan(place, taken, None)
+                .map_err(|error| error.with("projection", place))?;
+            size = size.saturating_add(gives);
+            parameters.extend(slot);
+        }
+        Ok((size, parameters))
+    }
+}
+
+impl Layer for Mixed {
+    fn plan(&self, inputs: &[Shape]) -> Result<Plan> {
+        let needed: usize = self.projections().map(|(_, projection)| projection.inputs()).sum();
+        if needed != inputs.len() || needed == 0 {
+            return Err(Error::invalid(
+                "mixed needs a projection for every input, and at least one",
+            )
+            .with("projections take", needed)
+            .with("inputs", inputs.len()));
+        }
+        expect_same_level(inputs)?;
+        let (size, parameters) = match self.is_concatenated {
+            true => self.plan_concatenated(inputs)?,
+            false => self.plan_sum(inputs)?,
+        };
+        let size = Some(size).filter(|size| *size > 0);
         let size = size.ok_or_else(|| Error::invalid("size must be 1 or more"))?;
         Ok(Plan { shape: inputs[0].with_size(size), parameters })
     }
 
     fn forward(&self, run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument> {
         expect_same_rows(inputs)?;
-        let mut sum = None;
+        let mut outputs = Vec::new();
         let mut slot = 0;
         for (place, projection) in self.projections() {
             let taken = &inputs[place..place + projection.inputs()];
-            let output = projection.forward(run, slot, taken)?;
+            outputs.push(projection.forward(run, slot, taken)?);
             slot += usize::from(projection.has_parameter());
-            sum = Some(match sum {
-                None => output,
-                Some(sum) => sum + output,
-            });
         }
-        let sum = sum.ok_or_else(|| Error::invalid("mixed has no projections"))?;
-        Ok(Argument::like(inputs[0], sum))
+        let output = match self.is_concatenated {
+            true => Some(Tensor::cat(outputs, 1)),
+            false => outputs.into_iter().reduce(|sum, output| sum + output),
+        };
+        let output = output.ok_or_else(|| Error::invalid("mixed has no projections"))?;
+        Ok(Argument::like(inputs[0], output))
     }
 }

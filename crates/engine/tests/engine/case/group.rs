@@ -205,6 +205,37 @@ fn nested() -> Case {
     case.with_batches(NESTED)
 }
 
+/// A step that gives a row and a sequence; a layer takes one of them.
+fn of_both_levels(place: usize, level: &'static str) -> Case {
+    let variant = format!("{place} of a row and a sequence");
+    let case = Case::new("recurrent_group_output", &variant, move |net, _| {
+        let inputs = [net.input("a", Level::Nested, 2)];
+        let mut both = group(
+            &inputs,
+            false,
+            &json!({
+                "links": [link("x", "part")],
+                "memories": [{"name": "before", "of": "h", "size": 3}],
+                "layers": [
+                    {"name": "pooled", "kind": "pooling", "inputs": ["x"],
+                     "attributes": {"pooling": "average"}},
+                    fc("h", &["pooled", "before"], 3),
+                    fc("rows", &["x"], 2),
+                ],
+                "outputs": ["h", "rows"],
+            }),
+        );
+        both["name"] = json!("both");
+        let both = net.add(both);
+        let size = if place == 0 { 3 } else { 2 };
+        net.add(json!({
+            "name": "out", "kind": "recurrent_group_output", "inputs": [both],
+            "attributes": {"place": place, "size": size, "level": level},
+        }))
+    });
+    case.with_batches(NESTED)
+}
+
 /// Layers that take sequences take each of those of a nested one.
 fn of_nested(kind: &'static str, build: impl Fn(&str) -> Value + 'static) -> Case {
     let case = Case::new(kind, "of nested sequences", move |net, _| {
@@ -238,6 +269,8 @@ pub(super) fn cases() -> Vec<Case> {
         attention(),
         over_sequences(),
         nested(),
+        of_both_levels(0, "sequence"),
+        of_both_levels(1, "nested"),
     ];
     for has_bias in [true, false] {
         cases.push(step_of_cell("lstm_step", 4, has_bias));

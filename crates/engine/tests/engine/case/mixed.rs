@@ -80,6 +80,23 @@ pub(super) fn cases() -> Vec<Case> {
                 "activation": "tanh", "attributes": {"size": 3, "projections": projections},
             }))
         }),
+        Case::new("mixed", "concatenated, with bias", |net, level| {
+            let inputs = [
+                net.data("ids", Value::Integer, level, 5),
+                net.input("a", level, 3),
+                net.input("b", level, 3),
+                net.input("c", level, 2),
+            ];
+            let projections = json!([
+                {"name": "table", "size": 2}, {"name": "dotmul_operator", "scale": 0.5},
+                {"name": "full_matrix", "size": 3},
+            ]);
+            net.add(json!({
+                "name": "out", "kind": "mixed", "inputs": inputs, "has_bias": true,
+                "activation": "tanh",
+                "attributes": {"is_concatenated": true, "projections": projections},
+            }))
+        }),
         Case::new("mixed", "with one matrix both ways", |net, level| {
             let input = net.input("a", level, 3);
             let hidden = net.add(json!({

@@ -327,7 +327,10 @@ impl Given<'_> {
                 }
                 other => panic!("no reference for projection {other}"),
             };
-            add(&mut sum, &term);
+            match self.flag("is_concatenated") {
+                true => sum.extend(term),
+                false => add(&mut sum, &term),
+            }
             input += if name == "dotmul_operator" { 2 } else { 1 };
             let has_slot = !matches!(name, "context" | "dotmul_operator" | "identity");
             slot += usize::from(has_slot || is_learnt);
