@@ -15,6 +15,8 @@ THREE = DRAW.normal(size=(4, 3))
 ONE = DRAW.normal(size=(4, 1))
 WHICH = [1, 0, 0, 1]
 PICTURES = DRAW.normal(size=(4, 2, 3, 5))
+# First and last channel, line and column of a part of each picture, counted from 1.
+PARTS = [[1, 2, 1, 3, 1, 5], [2, 2, 1, 1, 5, 5], [1, 1, 2, 3, 2, 4], [1, 2, 3, 3, 1, 1]]
 SEQUENCES = [DRAW.normal(size=(length, 3)) for length in (3, 1, 4, 2)]
 
 TYPES = {
@@ -24,8 +26,13 @@ TYPES = {
     "one": (paddle.data_type.dense_vector(1), ONE),
     "which": (paddle.data_type.integer_value(2), WHICH),
     "pictures": (paddle.data_type.dense_vector(30), PICTURES.reshape(4, 30)),
+    "parts": (paddle.data_type.dense_vector(6), PARTS),
     "sequences": (paddle.data_type.dense_vector_sequence(3), SEQUENCES),
 }
+
+
+# The data layers that a case uses more than once.
+DATA = {}
 
 
 def data(name):
@@ -36,6 +43,7 @@ def data(name):
 def compute(build):
     """The output of the layer that `build` makes, and its parameters in double precision."""
     naming.reset()
+    DATA.clear()
     layer = build()
     topology = paddle.topology.Topology(layer)
     parameters = paddle.parameters.create(topology)
@@ -84,6 +92,26 @@ def length(x):
 
 
 layer = paddle.layer
+
+
+def scaled_parts():
+    made = PICTURES.copy()
+    for picture, ends in zip(made, PARTS, strict=True):
+        channels, lines, columns = (
+            slice(first - 1, last) for first, last in zip(ends[::2], ends[1::2], strict=True)
+        )
+        picture[channels, lines, columns] *= -2.0
+    return made.reshape(4, -1)
+
+
+def pixel_by_pixel(filters):
+    pictures = DATA.setdefault("pictures", data("pictures"))
+    return layer.conv_projection(pictures, filter_size=1, num_filters=filters)
+
+
+def by_pixel(weight, bias):
+    return numpy.einsum("ncyx,fc->nfyx", PICTURES, weight) + bias.reshape(1, -1, 1, 1)
+
 
 CASES = {
     "clip": (lambda: layer.clip(data("a"), -0.5, 0.25), lambda: A.clip(-0.5, 0.25)),
@@ -142,6 +170,24 @@ CASES = {
     "rotate": (
         lambda: layer.rotate(data("pictures"), height=3, width=5),
         lambda: numpy.rot90(PICTURES, -1, axes=(2, 3)).reshape(4, -1),
+    ),
+    "scale_sub_region": (
+        lambda: layer.scale_sub_region(data("pictures"), data("parts"), value=-2.0),
+        scaled_parts,
+    ),
+    "slice_projection": (
+        lambda: layer.mixed(input=layer.slice_projection(data("a"), [(0, 2), (5, 6)])),
+        lambda: A[:, [0, 1, 5]],
+    ),
+    "conv_projection in a mixed layer": (
+        lambda: layer.mixed(input=pixel_by_pixel(3), bias_attr=True),
+        lambda w, b: by_pixel(w, b).reshape(4, -1),
+    ),
+    "conv_projections side by side": (
+        lambda: layer.concat(input=[pixel_by_pixel(3), pixel_by_pixel(1)], bias_attr=True),
+        lambda w, v, b: numpy.concatenate(
+            [by_pixel(w, b[:, :3]).reshape(4, -1), by_pixel(v, b[:, 3:]).reshape(4, -1)], axis=1
+        ),
     ),
     "bilinear_interp": (
         lambda: layer.bilinear_interp(data("pictures"), out_size_x=9, out_size_y=5),
@@ -309,6 +355,35 @@ def test_printers_write_what_layers_gave(tmp_path, capsys):
     first, second = (-(1 + numpy.exp(exponent)) for exponent in (2, -1))
     found = numpy.array([[float(number) for number in line.split()] for line in gradient])
     numpy.testing.assert_allclose(found, [[first, 0], [second, 0]], rtol=1e-4)
+
+
+def test_a_program_prints_layers(capsys):
+    naming.reset()
+    paddle.init(trainer_count=1)
+    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(2))
+    hidden = layer.fc(input=x, size=1, act=paddle.activation.Linear(), name="hidden")
+    cost = layer.sum_cost(input=hidden)
+    layer.printer(input=x)
+    layer.print(input=[x, hidden], format="x is %sand hidden %s.")
+    parameters = paddle.parameters.create(cost)
+    parameters["_hidden.w0"] = [[1.0], [10.0]]
+    trainer = paddle.trainer.SGD(cost, parameters, paddle.optimizer.Momentum(learning_rate=0))
+    trainer.train(paddle.batch(lambda: iter([([3.0, 2.0],)]), 1))
+    written = capsys.readouterr().err
+    assert "layer=x value matrix:\n3 2\n" in written
+    assert "x is 3 2\nand hidden 23\n.\n" in written
+
+
+def test_a_concat_of_convolutions_is_pictures():
+    naming.reset()
+    pictures = data("pictures")
+    sides = [layer.conv_projection(pictures, filter_size=1, num_filters=each) for each in (3, 4)]
+    joined = layer.concat(input=sides, bias_attr=True, name="joined")
+    assert (joined.num_filters, joined.shape["frame"]) == (7, [3, 5])
+    assert joined.parameters["_joined.wbias"].dims == (1, 7)
+    # Half as high and half as wide, and so is no picture with the first.
+    halved = layer.conv_projection(pictures, filter_size=1, num_filters=3, stride=2)
+    assert layer.concat(input=[sides[0], halved]).num_filters is None
 
 
 def test_sentences_are_written_as_text(tmp_path, capsys):

@@ -36,6 +36,8 @@ class Watched:
 class Printer:
     """Makes text of what layers gave, and writes it."""
 
+    # What the original calls it.
+    kind: str
     show: Callable[[list[Watched]], str]
     wants_gradient: bool = False
     path: str | None = None
@@ -56,7 +58,7 @@ class Printer:
 
 def values(watched: list[Watched], what: str = "value") -> str:
     """All numbers of each layer, row by row."""
-    return "".join(f"layer={each.name} {what} matrix:\n{_matrix(each.rows)}" for each in watched)
+    return "".join(f"layer={each.name} {what} matrix:\n{matrix(each.rows)}" for each in watched)
 
 
 def best_columns(watched: list[Watched], count: int) -> str:
@@ -78,7 +80,7 @@ def errors(watched: list[Watched], threshold: float) -> str:
     scores, labels = watched[0].rows, watched[1].rows[:, 0]
     found = scores[:, 0] > threshold if scores.shape[1] == 1 else scores.argmax(1)
     wrong = (found != labels).astype(int)
-    return f"Printer={watched[0].name} Classification Error:\n{_matrix(wrong.reshape(-1, 1))}"
+    return f"Printer={watched[0].name} Classification Error:\n{matrix(wrong.reshape(-1, 1))}"
 
 
 class Text:
@@ -112,7 +114,8 @@ class Text:
         return self._words[word]
 
 
-def _matrix(rows: Numbers) -> str:
+def matrix(rows: Numbers) -> str:
+    """A line for each row."""
     return "".join(" ".join(f"{number:.6g}" for number in row) + "\n" for row in rows)
 
 

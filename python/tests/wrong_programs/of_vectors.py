@@ -156,3 +156,40 @@ def pairs_ranked_by_three_classes():
 def bounds_of_different_numbers():
     starts, ends = dense("starts", 2), dense("ends", 3)
     paddle.layer.seq_slice(input=sequence("x", 2), starts=starts, ends=ends)  # wrong
+
+
+@case
+def slices_that_are_not_pairs():
+    paddle.layer.slice_projection(input=dense("x", 4), slices=[0, 2])  # wrong
+
+
+@case
+def slice_beyond_the_input():
+    taken = paddle.layer.slice_projection(input=dense("x", 4), slices=[(0, 2), (3, 5)])
+    paddle.layer.mixed(input=taken)  # wrong
+
+
+@case
+def convolution_of_no_picture():
+    seen = paddle.layer.conv_projection(input=dense("x", 4), filter_size=3, num_filters=2)
+    paddle.layer.mixed(input=seen)  # wrong
+
+
+@case
+def sum_of_pictures_of_different_sides():
+    def seen(image, side):
+        return paddle.layer.conv_projection(input=image, filter_size=side, num_filters=1)
+
+    wide, high = picture("wide", 1, 2, 8), picture("high", 1, 4, 4)
+    paddle.layer.mixed(input=[seen(wide, 1), seen(high, 1)])  # wrong
+
+
+@case
+def part_of_a_picture_by_four_numbers():
+    image = picture("image", 1, 4, 4)
+    paddle.layer.scale_sub_region(input=image, indices=dense("part", 4), value=2)  # wrong
+
+
+@case
+def text_without_a_place_for_each_layer():
+    paddle.layer.printer(input=[dense("x", 1), dense("y", 1)], format="x is %s")  # wrong

@@ -14,8 +14,8 @@ use serde::Deserialize;
 /// Pairs are the way down, then the way across.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ImageConvolution {
-    filters: usize,
+pub(super) struct ImageConvolution {
+    pub(super) filters: usize,
     filter_size: [usize; 2],
     stride: [usize; 2],
     padding: [usize; 2],
@@ -32,7 +32,7 @@ pub(super) fn build(layer: &topology::Layer) -> Result<Box<dyn Layer>> {
 }
 
 impl ImageConvolution {
-    fn convolution(&self, input: &Shape) -> Result<Convolution> {
+    pub(super) fn convolution(&self, input: &Shape) -> Result<Convolution> {
         let input = Image::of(input, self.channels)?;
         let (filters, groups) = (self.filters, self.groups);
         let is_divided = |number: usize| groups > 0 && number > 0 && number.is_multiple_of(groups);

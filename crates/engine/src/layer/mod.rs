@@ -57,6 +57,7 @@ mod row_l2_norm;
 mod rowwise;
 mod sampling_id;
 mod scale_shift;
+mod scale_sub_region;
 mod scaling;
 mod sequence_concat;
 mod sequence_end;
@@ -158,6 +159,7 @@ const TABLE: &[(&str, Build)] = &[
     ("row_l2_norm", row_l2_norm::build),
     ("sampling_id", sampling_id::build),
     ("scale_shift", scale_shift::build),
+    ("scale_sub_region", scale_sub_region::build),
     ("scaling", scaling::build),
     ("sequence_concat", sequence_concat::build),
     ("sequence_end", sequence_end::build),

@@ -350,3 +350,52 @@ fn regions_of_samples_that_are_not_there_are_refused() {
     let error = trial.network.train(&trial.prepared, &values, 0).err().unwrap().to_string();
     assert!(error.contains("0 to 1, but is 2"), "{error}");
 }
+
+/// Two pictures of two channels, 3 x 2 pixels, of which parts are multiplied by −3.
+fn scaled_parts(parts: [[f32; 6]; 2]) -> Trial {
+    let mut net = Net::new();
+    let fed = net.picture("fed", Level::Single, [2, 3, 2]);
+    let input = net.add(json!({
+        "name": "a", "kind": "scale_shift", "inputs": [fed], "has_bias": true,
+    }));
+    let indices = net.data("indices", Value::Dense, Level::Single, 6);
+    let out = net.add(json!({
+        "name": "out", "kind": "scale_sub_region", "inputs": [input, indices],
+        "attributes": {"value": -3.0},
+    }));
+    net.train(&out, false);
+    let mut batch = net.batch(&[1, 1], 3);
+    batch.inputs[1].rows = Rows::Dense(parts.concat());
+    Trial::with_batch(net.network(), batch, 3)
+}
+
+#[test]
+fn a_part_of_a_picture_is_multiplied() {
+    // The second channel's first two lines, second column; one pixel of the first channel.
+    let trial = scaled_parts([[2.0, 2.0, 1.0, 2.0, 2.0, 2.0], [1.0, 1.0, 3.0, 3.0, 1.0, 1.0]]);
+    let x = trial.look("a");
+    let mut expected: Vec<f64> = numbers(&x).iter().map(|x| f64::from(*x)).collect();
+    // Channel, line and column in a row of 2 x 3 x 2.
+    for place in [6 + 1, 6 + 2 + 1, 12 + 4] {
+        expected[place] *= -3.0;
+    }
+    assert_near("scaled", numbers(&trial.look("out")), &expected, 1e-6);
+    gradients::check(&trial, false);
+}
+
+#[test]
+fn a_part_that_is_not_in_the_picture_is_refused() {
+    let whole = [1.0, 2.0, 1.0, 3.0, 1.0, 2.0];
+    for (part, named) in [
+        ([0.0, 1.0, 1.0, 1.0, 1.0, 1.0], "the channels from 0 to 1 are not in"),
+        ([1.0, 1.0, 2.0, 1.0, 1.0, 1.0], "the lines from 2 to 1 are not in"),
+        ([1.0, 1.0, 1.0, 1.0, 1.0, 3.0], "the columns from 1 to 3 are not in"),
+        ([1.0, 1.5, 1.0, 1.0, 1.0, 1.0], "the channels from 1 to 1.5 are not in"),
+        ([1.0, f32::NAN, 1.0, 1.0, 1.0, 1.0], "the channels from 1 to NaN are not in"),
+    ] {
+        let trial = scaled_parts([whole, part]);
+        let values: Vec<&[f32]> = trial.values.iter().map(Vec::as_slice).collect();
+        let error = trial.network.train(&trial.prepared, &values, 0).err().unwrap().to_string();
+        assert!(error.contains(named), "{error}");
+    }
+}

@@ -111,6 +111,7 @@ fn every_layer_has_a_case() {
         "priorbox",
         "roi_pool",
         "sampling_id",
+        "scale_sub_region",
     ]);
     covered.extend(case::all().iter().map(|case| case.kind));
     assert_eq!(covered, engine::layer::kinds().collect());

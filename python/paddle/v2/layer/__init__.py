@@ -62,14 +62,17 @@ from paddle.v2.layer.learnt import (
     tensor,
 )
 from paddle.v2.layer.mixed import MixedLayer, mixed
+from paddle.v2.layer.printing import printer
 from paddle.v2.layer.projection import (
     Projection,
     context_projection,
+    conv_projection,
     dotmul_operator,
     dotmul_projection,
     full_matrix_projection,
     identity_projection,
     scaling_projection,
+    slice_projection,
     table_projection,
     trans_full_matrix_projection,
 )
@@ -84,6 +87,7 @@ from paddle.v2.layer.reframe import (
     crop,
     pad,
     rotate,
+    scale_sub_region,
     switch_order,
 )
 from paddle.v2.layer.sampled import hsigmoid, nce
@@ -126,6 +130,7 @@ from paddle.v2.layer.weighted import embedding, factorization_machine, fc
 from paddle.v2.model_config import Message
 
 LayerOutput = Layer
+print = printer
 
 __all__ = [
     "AggregateLevel",
@@ -149,6 +154,7 @@ __all__ = [
     "clip",
     "concat",
     "context_projection",
+    "conv_projection",
     "conv_shift",
     "convex_comb",
     "cos_sim",
@@ -210,6 +216,8 @@ __all__ = [
     "pooling",
     "power",
     "prelu",
+    "print",
+    "printer",
     "priorbox",
     "rank_cost",
     "recurrent",
@@ -223,11 +231,13 @@ __all__ = [
     "row_l2_norm",
     "sampling_id",
     "scale_shift",
+    "scale_sub_region",
     "scaling",
     "scaling_projection",
     "seq_concat",
     "seq_reshape",
     "seq_slice",
+    "slice_projection",
     "slope_intercept",
     "smooth_l1_cost",
     "spp",
@@ -247,12 +257,8 @@ __all__ = [
 # What the original has beside these, and what comes nearest to it.
 NOT_YET = {
     "conv_operator": "filters that are computed have no layer; the nearest is img_conv",
-    "conv_projection": "use img_conv, and addto or concat for what a mixed layer would add",
-    "print": "use paddle.infer on the layer, or event.gm.getLayerOutputs",
-    "printer": "use paddle.infer on the layer, or event.gm.getLayerOutputs",
-    "scale_sub_region": "the nearest is scaling, of whole rows",
-    "selective_fc": "use fc",
-    "slice_projection": "use concat of identity_projection(input, offset, size)",
+    "selective_fc": "use fc, which computes all columns",
+    "upsample": "the nearest is bilinear_interp, or img_conv with trans=True",
 }
 
 

@@ -43,10 +43,10 @@ def img_conv(
     finish = Finish(act, bias_attr, layer_attr, default_act=activation.Relu, has_bias=True)
     attributes = {
         "filters": mistake.whole("num_filters", num_filters),
-        "filter_size": _sides("filter_size", filter_size, filter_size_y),
-        "stride": _sides("stride", stride, stride_y),
-        "padding": _sides("padding", padding, padding_y, least=0),
-        "dilation": _sides("dilation", dilation, dilation_y),
+        "filter_size": sides("filter_size", filter_size, filter_size_y),
+        "stride": sides("stride", stride, stride_y),
+        "padding": sides("padding", padding, padding_y, least=0),
+        "dilation": sides("dilation", dilation, dilation_y),
         "groups": mistake.whole("groups", groups),
         "channels": channels_of(num_channels),
         "is_bias_shared": mistake.truth("shared_biases", shared_biases),
@@ -79,9 +79,9 @@ def img_pool(
     finish = Finish(layer_attr=layer_attr)
     attributes = {
         "pooling": pooling_of(pool_type),
-        "pool_size": _sides("pool_size", pool_size, pool_size_y),
-        "stride": _sides("stride", stride, stride_y),
-        "padding": _sides("padding", padding, padding_y, least=0),
+        "pool_size": sides("pool_size", pool_size, pool_size_y),
+        "stride": sides("stride", stride, stride_y),
+        "padding": sides("padding", padding, padding_y, least=0),
         "channels": channels_of(num_channels),
         "is_rounded_up": mistake.truth("ceil_mode", ceil_mode),
     }
@@ -195,7 +195,7 @@ def batch_norm(
     return make(description, [one("input", input)], finish, weights)
 
 
-def _sides(name: str, value: object, down: object, least: int = 1) -> list[int]:
+def sides(name: str, value: object, down: object, least: int = 1) -> list[int]:
     """Down and across, as the engine has them; `value` is one for both, or across and down."""
     pair = list(value) if isinstance(value, (list, tuple)) else [value, value]
     if len(pair) != 2:

@@ -1,10 +1,12 @@
 """What a mixed layer adds up: projections of one layer, operators of two."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from paddle.v2 import attr, mistake
 from paddle.v2.layer.base import Layer, one
+from paddle.v2.layer.image import channels_of, sides
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +69,51 @@ def identity_projection(
         "size": None if size is None else mistake.whole("size", size),
     }
     return _projection(description, (one("input", input),))
+
+
+@mistake.checked_arguments
+def slice_projection(input: Layer, slices: Sequence[Sequence[int]]) -> Projection:
+    """Some columns of the input side by side: `slices` are pairs of the first and the one behind
+    the last."""
+    pairs = [list(pair) if isinstance(pair, (list, tuple)) else [pair] for pair in slices]
+    if not pairs or any(len(pair) != 2 for pair in pairs):
+        raise mistake.invalid(
+            "slices are pairs of a first column and the one behind the last, like [(0, 10)]",
+            slices=slices,
+        )
+    ranges = [[mistake.whole("slices", end, least=0) for end in pair] for pair in pairs]
+    return _projection({"name": "slice", "slices": ranges}, (one("input", input),))
+
+
+@mistake.checked_arguments
+def conv_projection(
+    input: Layer,
+    filter_size: int | Sequence[int],
+    num_filters: int,
+    num_channels: int | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    filter_size_y: int | None = None,
+    stride_y: int | None = None,
+    padding_y: int | None = None,
+    groups: int = 1,
+    param_attr: object = None,
+    trans: bool = False,
+) -> Projection:
+    """A convolution, with arguments as of `img_conv`; a bias of the layer has a number a filter."""
+    description = {
+        "name": "convolution",
+        "filters": mistake.whole("num_filters", num_filters),
+        "filter_size": sides("filter_size", filter_size, filter_size_y),
+        "stride": sides("stride", stride, stride_y),
+        "padding": sides("padding", padding, padding_y, least=0),
+        "dilation": [1, 1],
+        "groups": mistake.whole("groups", groups),
+        "channels": channels_of(num_channels),
+        "is_bias_shared": True,
+        "is_transposed": mistake.truth("trans", trans),
+    }
+    return _projection(description, (one("input", input),), param_attr)
 
 
 @mistake.checked_arguments

@@ -43,6 +43,18 @@ def block_expand(
 
 
 @mistake.checked_arguments
+def scale_sub_region(input: Layer, indices: Layer, value: float, name: str | None = None) -> Layer:
+    """Pictures of which a part is multiplied by `value`.
+
+    indices: a row of six numbers a picture: the first and last channel, line and column of the
+             part, counted from 1.
+    """
+    attributes = {"value": mistake.real("value", value)}
+    inputs = [one("input", input), one("indices", indices)]
+    return plain("scale_sub_region", naming.choose(name, "scale_sub_region"), inputs, attributes)
+
+
+@mistake.checked_arguments
 def pad(
     input: Layer,
     pad_c: Sequence[int] | None = None,

@@ -20,6 +20,10 @@ def add_mixed(graph: Graph, layer: Layer) -> str:
             terms.append(graph.add("Mul", product, graph.constant(float(projection["scale"]))))
         elif name == "identity":
             terms.append(_identity(graph, inputs.pop(0), projection))
+        elif name == "slice":
+            whole = inputs.pop(0)
+            parts = [_columns(graph, whole, *ends) for ends in projection["slices"]]
+            terms.append(graph.add("Concat", *parts, axis=1))
         elif name == "context":
             is_learnt = has_learnt_padding(projection)
             learnt = graph.parameter(layer, slot) if is_learnt else None
@@ -29,7 +33,9 @@ def add_mixed(graph: Graph, layer: Layer) -> str:
             terms.append(_WEIGHTED[name](graph, inputs.pop(0), graph.parameter(layer, slot)))
             slot += 1
         else:
-            raise mistake.unsupported(f"the projection {name} has no form in ONNX here yet")
+            raise mistake.unsupported(
+                f"the projection {name} has no form in ONNX here yet", layer=layer.name
+            )
     if attributes.get("is_concatenated"):
         return graph.add("Concat", *terms, axis=1)
     return terms[0] if len(terms) == 1 else graph.add("Sum", *terms)
@@ -39,8 +45,12 @@ def _identity(graph: Graph, value: str, projection: dict[str, Any]) -> str:
     begin, size = projection.get("offset"), projection.get("size")
     if begin is None:
         return value
-    end = graph.constant([begin + size if size else 2**31 - 1])
-    return graph.add("Slice", value, graph.constant([begin]), end, graph.constant([1]))
+    return _columns(graph, value, begin, begin + size if size else 2**31 - 1)
+
+
+def _columns(graph: Graph, value: str, begin: int, end: int) -> str:
+    ends = graph.constant([begin]), graph.constant([end])
+    return graph.add("Slice", value, *ends, graph.constant([1]))
 
 
 def _transposed(graph: Graph, value: str, weight: str) -> str:

@@ -52,12 +52,16 @@ fn norm(changes: Value) -> Value {
 
 /// Pictures that are fed, of which a small convolution makes others of the same height and width.
 pub(super) fn oblong(net: &mut Net, level: Level) -> String {
-    let fed = net.picture("fed", level, [1, 3, 5]);
+    oblong_named(net, level, "picture")
+}
+
+pub(super) fn oblong_named(net: &mut Net, level: Level, name: &str) -> String {
+    let fed = net.picture(&format!("{name} fed"), level, [1, 3, 5]);
     let attributes = convolution(json!({
         "filter_size": [1, 1], "padding": [0, 0], "channels": null,
     }));
     net.add(json!({
-        "name": "picture", "kind": "img_conv", "inputs": [fed], "attributes": attributes,
+        "name": name, "kind": "img_conv", "inputs": [fed], "attributes": attributes,
         "activation": "tanh",
     }))
 }

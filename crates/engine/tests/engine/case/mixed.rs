@@ -1,6 +1,7 @@
 //! The projections and operators of mixed layers.
 
 use super::Case;
+use super::image::{oblong, oblong_named};
 use crate::net::Net;
 use engine::shape::{Level, Value};
 use serde_json::json;
@@ -38,6 +39,28 @@ fn context(window: serde_json::Value) -> Case {
     Case { name, ..case.of_sequences() }
 }
 
+/// How windows move over pictures of two channels, 3 x 5 pixels.
+fn convolution(filters: usize, is_transposed: bool) -> serde_json::Value {
+    json!({
+        "name": "convolution", "filters": filters, "filter_size": [2, 3], "stride": [1, 2],
+        "padding": [1, 0], "dilation": [1, 1], "groups": 1, "channels": null,
+        "is_bias_shared": true, "is_transposed": is_transposed,
+    })
+}
+
+/// Convolutions of two pictures, added or side by side, with a bias.
+fn convolutions(variant: &str, filters: [usize; 2], is_concatenated: bool) -> Case {
+    Case::new("mixed", variant, move |net, level| {
+        let inputs = ["a", "b"].map(|name| oblong_named(net, level, name));
+        let projections = filters.map(|filters| convolution(filters, false));
+        net.add(json!({
+            "name": "out", "kind": "mixed", "inputs": inputs, "has_bias": true,
+            "activation": "tanh",
+            "attributes": {"is_concatenated": is_concatenated, "projections": projections},
+        }))
+    })
+}
+
 pub(super) fn cases() -> Vec<Case> {
     let one = |net: &mut Net, level: Level| vec![net.input("a", level, 3)];
     vec![
@@ -46,6 +69,10 @@ pub(super) fn cases() -> Vec<Case> {
         context(json!({"start": 1, "length": 2, "is_padding_learnt": true})),
         context(json!({"start": -3, "length": 2})),
         context(json!({"start": 0, "length": 1, "is_padding_learnt": true})),
+        of_one(convolution(3, false), "convolution", |net, level| vec![oblong(net, level)]),
+        of_one(convolution(3, true), "convolution", |net, level| vec![oblong(net, level)]),
+        convolutions("of two convolutions, with bias", [2, 2], false),
+        convolutions("concatenated of two convolutions, with bias", [2, 3], true),
         of_one(json!({}), "dotmul", one),
         of_one(json!({"scale": -2.5}), "dotmul_operator", |net, level| {
             vec![net.input("a", level, 3), net.input("b", level, 3)]
@@ -57,6 +84,9 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         of_one(json!({"offset": 1}), "identity", one),
         of_one(json!({}), "scaling", one),
+        of_one(json!({"slices": [[0, 2], [3, 4], [1, 3]]}), "slice", |net, level| {
+            vec![net.input("a", level, 4)]
+        }),
         table(Value::Integer, 6),
         table(Value::SparseBinary, 6),
         table(Value::SparseFloat, 6),

@@ -307,6 +307,7 @@ impl Given<'_> {
                     let window = ["start", "length"].map(|name| number(name).unwrap() as isize);
                     self.context(input, row, window, weight.filter(|_| is_learnt))
                 }
+                "convolution" => self.projected_convolution(projection, slot, input, row),
                 "dotmul" => zip(self.row(input, row), &weight.unwrap()[0], |x, w| x * w),
                 "dotmul_operator" => {
                     let scale = number("scale").unwrap();
@@ -322,6 +323,12 @@ impl Given<'_> {
                 "scaling" => {
                     self.row(input, row).iter().map(|x| x * weight.unwrap()[0][0]).collect()
                 }
+                "slice" => {
+                    let ranges = projection["slices"].as_array().unwrap().iter();
+                    let end = |range: &serde_json::Value, at: usize| range[at].as_u64().unwrap();
+                    let range = |range| end(range, 0) as usize..end(range, 1) as usize;
+                    ranges.flat_map(|each| self.row(input, row)[range(each)].to_vec()).collect()
+                }
                 "trans_full_matrix" => {
                     weight.unwrap().iter().map(|w| dot(w, self.row(input, row))).collect()
                 }
@@ -332,7 +339,7 @@ impl Given<'_> {
                 false => add(&mut sum, &term),
             }
             input += if name == "dotmul_operator" { 2 } else { 1 };
-            let has_slot = !matches!(name, "context" | "dotmul_operator" | "identity");
+            let has_slot = !matches!(name, "context" | "dotmul_operator" | "identity" | "slice");
             slot += usize::from(has_slot || is_learnt);
         }
         sum

@@ -1,6 +1,7 @@
 //! Layers over pictures: pixel by pixel, without any of the engine's ways to be quick.
 
-use super::{Given, Matrix};
+use super::{Given, Input, Matrix};
+use engine::topology::Layer;
 
 /// A picture as rows hold it.
 #[derive(Clone, Copy)]
@@ -42,6 +43,27 @@ impl Given<'_> {
             "batch_norm" => self.normalize_batch(),
             _ => return None,
         })
+    }
+
+    /// A convolution that is a projection: as the layer over its input alone, which is as large as
+    /// the first.
+    pub(super) fn projected_convolution(
+        &self,
+        projection: &serde_json::Value,
+        slot: usize,
+        input: usize,
+        row: usize,
+    ) -> Vec<f64> {
+        let attributes = projection.as_object().unwrap().clone();
+        let layer = Layer { attributes, ..self.layer.clone() };
+        let outputs = &self.outputs[input..=input];
+        let inputs = outputs.iter().map(Input::of).collect();
+        let parameters = &self.parameters[slot..=slot];
+        let alone = Given { layer: &layer, outputs, inputs, parameters, ..*self };
+        match alone.flag("is_transposed") {
+            true => alone.spread(alone.row(0, row)),
+            false => alone.convolve(alone.row(0, row)),
+        }
     }
 
     pub(super) fn pair(&self, name: &str) -> [usize; 2] {
