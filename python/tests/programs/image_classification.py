@@ -70,6 +70,59 @@ def googlenet(image):
     )
 
 
+def projected(name, input, channels, sizes):
+    """The same module as one `concat` of convolutions that are projections, with one bias."""
+    one, three_reduced, three, five_reduced, five, pooled = sizes
+
+    def reduced(part, filters):
+        return paddle.layer.img_conv(
+            name=f"{name}_{part}",
+            input=input,
+            filter_size=1,
+            num_channels=channels,
+            num_filters=filters,
+            stride=1,
+            padding=0,
+        )
+
+    three_in, five_in = reduced("3r", three_reduced), reduced("5r", five_reduced)
+    pooling = paddle.layer.img_pool(
+        name=f"{name}_max", input=input, pool_size=3, num_channels=channels, stride=1, padding=1
+    )
+    convolutions = [
+        paddle.layer.conv_projection(
+            input=layer,
+            filter_size=side,
+            num_channels=layer.num_filters,
+            num_filters=filters,
+            stride=1,
+            padding=side // 2,
+        )
+        for layer, side, filters in (
+            (input, 1, one),
+            (three_in, 3, three),
+            (five_in, 5, five),
+            (pooling, 1, pooled),
+        )
+    ]
+    return paddle.layer.concat(
+        name=name, input=convolutions, bias_attr=True, act=paddle.activation.Relu()
+    )
+
+
+def inception_net(image):
+    """A convolution, such a module, and the mean of its channels."""
+    stem = paddle.layer.img_conv(
+        input=image, filter_size=3, num_channels=3, num_filters=8, stride=1, padding=1
+    )
+    halved = paddle.layer.img_pool(input=stem, pool_size=2, stride=2)
+    module = projected("ince", halved, 8, (4, 4, 6, 2, 4, 2))
+    mean = paddle.layer.img_pool(
+        input=module, pool_size=6, stride=6, num_channels=16, pool_type=paddle.pooling.Avg()
+    )
+    return (paddle.layer.fc(input=mean, size=CLASSES, act=paddle.activation.Softmax()),)
+
+
 def normalized(input, filters, side, stride, padding, act=None, channels=None):
     convolution = paddle.layer.img_conv(
         input=input,
