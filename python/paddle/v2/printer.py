@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import numpy
 
@@ -41,7 +41,7 @@ class Printer:
     show: Callable[[list[Watched]], str]
     wants_gradient: bool = False
     path: str | None = None
-    _file: TextIO | None = None
+    _has_begun: bool = False
 
     def write(self, watched: list[Watched]) -> None:
         """Writes what is to be shown: to stderr, or to its file, which begins empty."""
@@ -50,10 +50,9 @@ class Printer:
             sys.stderr.write(text)
             sys.stderr.flush()
             return
-        if self._file is None:
-            self._file = open(self.path, "w", encoding="utf-8")  # noqa: SIM115 - as long as training
-        self._file.write(text)
-        self._file.flush()
+        with open(self.path, "a" if self._has_begun else "w", encoding="utf-8") as file:
+            file.write(text)
+        self._has_begun = True
 
 
 def values(watched: list[Watched], what: str = "value") -> str:

@@ -70,7 +70,7 @@ def train():
     )
     trainer = paddle.trainer.SGD(cost=cost, parameters=parameters, update_equation=adam_optimizer)
     train_reader = paddle.batch(
-        paddle.reader.shuffle(lambda: reviews(600, 1), buf_size=1000), batch_size=20
+        paddle.reader.shuffle(lambda: reviews(1500, 1), buf_size=1000), batch_size=20
     )
     test_reader = paddle.batch(lambda: reviews(200, 2), batch_size=50)
     results = []
@@ -84,6 +84,6 @@ def train():
         reader=train_reader,
         event_handler=event_handler,
         feeding={"word": 0, "label": 1},
-        num_passes=6,
+        num_passes=12,
     )
     return {"error": results[-1]}
