@@ -46,7 +46,14 @@ def network(has_norm):
     weight = LAYER.data(name="weight", type=paddle.data_type.dense_vector(1))
     # One with four inputs, and one with an integer for a row of numbers.
     ranked = LAYER.rank_cost(left=scores[0], right=scores[1], label=label, weight=weight)
-    tags = LAYER.fc(input=joined, size=2, act=ACT.Sigmoid(), name="tags")
+    first = numpy.linspace(-0.2, 0.2, joined.size * 2).reshape(joined.size, 2)
+    tags = LAYER.fc(
+        input=joined,
+        size=2,
+        act=ACT.Sigmoid(),
+        name="tags",
+        param_attr=paddle.attr.Param(initializer=lambda _: first),
+    )
     tagged = LAYER.multi_binary_label_cross_entropy_cost(input=tags, label=label)
     return [ranked, tagged]
 
