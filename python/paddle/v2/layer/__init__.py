@@ -130,6 +130,7 @@ from paddle.v2.layer.weighted import embedding, factorization_machine, fc
 from paddle.v2.model_config import Message
 
 LayerOutput = Layer
+# Not in `__all__`: who imports everything keeps the `print` of Python.
 print = printer
 
 __all__ = [
@@ -216,7 +217,6 @@ __all__ = [
     "pooling",
     "power",
     "prelu",
-    "print",
     "printer",
     "priorbox",
     "rank_cost",
