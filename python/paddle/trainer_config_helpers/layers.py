@@ -22,7 +22,9 @@ _SAME = {
 # V2 names that V1 has otherwise.
 _OTHER = {
     "cross_entropy_cost": ["cross_entropy"],
+    "cross_entropy_over_beam": ["cross_entropy_over_beam"],
     "cross_entropy_with_selfnorm_cost": ["cross_entropy_with_selfnorm"],
+    "factorization_machine": ["factorization_machine"],
     "max_id": ["maxid_layer"],
     "multi_binary_label_cross_entropy_cost": ["multi_binary_label_cross_entropy"],
     "print": ["print_layer", "printer_layer"],
