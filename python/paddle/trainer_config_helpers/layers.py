@@ -90,7 +90,7 @@ def _missing(name: str) -> Callable[..., Any]:
 
 
 for _name in layer.__all__:
-    if _name in ("data", "Layer", "Parameter", "Projection", "MixedLayer"):
+    if _name in ("data", "Layer", "Parameter", "Projection", "MixedLayer", "parse_network"):
         continue
     _made = getattr(layer, _name)
     if inspect.isfunction(_made):
