@@ -34,10 +34,9 @@ pub(crate) fn job_spec() -> Row {
     let spec = JobSpec { trainers: 4, pservers: 2, master: true, ..JobSpec::default() };
     let named = r#"{"version":1,"name":"ctr","user":"u","datacenter":"d","package":"/p","entry":"python train.py"}"#;
     let full = spec.to_json().unwrap_or_default();
-    let good = |json: &&str| JobSpec::from_json(json).is_ok();
     Row {
         name: "job spec",
-        samples: lines(&[named, &full].into_iter().filter(good).collect::<Vec<_>>()),
+        samples: lines(&[named, &full]),
         decode: |bytes| JobSpec::from_json(text(bytes)?).map(drop),
         rounds: 10_000,
         bytes_max: 4 << 20,
@@ -48,7 +47,7 @@ pub(crate) fn job_spec() -> Row {
 pub(crate) fn conf_py() -> Row {
     let conf = "# hosts\nHOSTS = [\n    'root@192.168.0.1:22',\n    \"paddle@node-2\",\n]\n\
                 PADDLE_NIC = 'eth0'\nPADDLE_PORT = 7164\nPADDLE_PORTS_NUM = 2\nUSE = (1, -2.5e3, \
-                None, True, {'a': [r'b', b'c']})\n";
+                None, True, {'a': [r'b', 'c']})\n";
     Row {
         name: "conf.py",
         samples: lines(&[conf, "HOSTS = ['a', 'b',]\n"]),
@@ -60,8 +59,8 @@ pub(crate) fn conf_py() -> Row {
 
 /// What a conductor says to a supervisor.
 pub(crate) fn supervisor_command() -> Row {
-    let start = r#"{"start":{"replica":{"role":"trainer","rank":1},"attempt":2,"argv":["python","train.py"],"env":{"A":"b"},"directory":"/w","log":"log/train.log","is_server":false,"metrics":null}}"#;
-    let signal = r#"{"signal":{"replicas":[{"role":"pserver","rank":0}],"signal":"terminate"}}"#;
+    let start = r#"{"start":{"replica":"trainer-1","attempt":2,"argv":["python","train.py"],"env":{"A":"b"},"directory":"/w","log":"log/train.log","is_server":false,"metrics":null}}"#;
+    let signal = r#"{"signal":{"replicas":["pserver-0"],"signal":"terminate"}}"#;
     Row {
         name: "supervisor command",
         samples: lines(&[start, signal, r#""close""#]),
@@ -74,8 +73,8 @@ pub(crate) fn supervisor_command() -> Row {
 /// What a supervisor says to a conductor.
 pub(crate) fn supervisor_event() -> Row {
     let opened = r#"{"opened":{"version":1}}"#;
-    let exited = r#"{"exited":{"replica":{"role":"trainer","rank":1},"code":137,"message":"x"}}"#;
-    let log = r#"{"log":{"replica":{"role":"master","rank":0},"text":"one\ntwo\n"}}"#;
+    let exited = r#"{"exited":{"replica":"trainer-1","code":137,"message":"x"}}"#;
+    let log = r#"{"log":{"replica":"master","text":"one\ntwo\n"}}"#;
     Row {
         name: "supervisor event",
         samples: lines(&[opened, exited, log]),
