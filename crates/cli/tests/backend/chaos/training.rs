@@ -190,7 +190,9 @@ fn strike(job: &Job<'_>, dice: &mut Dice, is_elastic: bool, story: &mut String) 
     }
     if kind == 5 {
         std::thread::sleep(Duration::from_millis(dice.below(3000)));
-        victims.iter().for_each(|(_, pid)| drop(signal(*pid, "CONT")));
+        for (_, pid) in &victims {
+            signal(*pid, "CONT");
+        }
     }
 }
 

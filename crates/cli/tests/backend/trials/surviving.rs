@@ -56,7 +56,9 @@ pub(crate) fn processes_of_a_supervisor_that_was_killed_as_a_whole_are_found(
         // Stopped first, so that none can react to the death of another.
         let supervisors = job.processes_running("supervise");
         for name in ["STOP", "KILL"] {
-            supervisors.iter().for_each(|pid| drop(signal(*pid, name)));
+            for pid in &supervisors {
+                signal(*pid, name);
+            }
         }
         job.await_end()
     };
