@@ -197,11 +197,11 @@ impl Membership {
     /// and would now come after what was sent later.
     pub fn hear(&mut self, now: Instant, who: Speaker) -> Result<()> {
         let Speaker { rank, incarnation, connection } = who;
-        if self.is_released(rank, incarnation) {
-            return Err(elastic::was_released(rank));
-        }
-        let member = self.member_mut(rank)?;
-        if member.presence == Presence::Awaited || member.record.incarnation != incarnation {
+        let known = self.member(rank)?;
+        if known.presence == Presence::Awaited || known.record.incarnation != incarnation {
+            if self.is_released(rank, incarnation) {
+                return Err(elastic::was_released(rank));
+            }
             return Err(Error::new(
                 Kind::Conflict,
                 "this process does not speak for the rank: it has not joined, or another process \
@@ -209,6 +209,7 @@ impl Membership {
             )
             .with("rank", rank));
         }
+        let member = self.member_mut(rank)?;
         if member.connection != connection {
             let message = "the process has joined again over another connection";
             return Err(Error::new(Kind::Conflict, message).with("rank", rank));
