@@ -11,7 +11,7 @@ COMMANDS := paddle
 WHEEL_SCRIPTS := python/paddlecloud.data/scripts
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos-jobs test-gpu simulate build wheel lint fmt fuzz bench clean
+.PHONY: help demo test chaos chaos-jobs test-gpu simulate build wheel lint fmt fuzz bench clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -23,11 +23,14 @@ test: lint build ## Run everything: format, lints, Rust tests, Python tests, the
 	@bash scripts/stage.sh "cargo test" cargo test $(CARGO_FLAGS) --workspace
 	@bash scripts/stage.sh "pytest" $(VENV)/bin/pytest -c python/pyproject.toml python/tests
 
-# The rounds of a release; `make test` runs 20 of them.
-ROUNDS ?= 200
-chaos-jobs: ## Kill what runs jobs at random moments, on every place, ROUNDS times; SEED repeats a round
-	PADDLE_CHAOS_ROUNDS=$(ROUNDS) PADDLE_CHAOS_SEED=$(SEED) cargo test $(CARGO_FLAGS) --workspace \
-		--test backend chaos -- --nocapture
+# The rounds of a release; `make test` runs 10 of the first and 20 of the second.
+chaos: ## Kill and stop processes of jobs that train, ROUNDS times (100); SEED repeats a round
+	PADDLE_CHAOS_TRAINING_ROUNDS=$(or $(ROUNDS),100) PADDLE_CHAOS_SEED=$(SEED) \
+		cargo test $(CARGO_FLAGS) --workspace --test backend chaos::training -- --nocapture
+
+chaos-jobs: ## Kill what runs jobs at random moments, on every place, ROUNDS times (200); SEED repeats a round
+	PADDLE_CHAOS_ROUNDS=$(or $(ROUNDS),200) PADDLE_CHAOS_SEED=$(SEED) cargo test $(CARGO_FLAGS) \
+		--workspace --test backend chaos::jobs -- --nocapture
 
 test-gpu: ## Run the layer tests on a GPU, or Mesa's stand-in for one, and compile for CUDA
 	bash scripts/test_gpu.sh

@@ -151,10 +151,11 @@ impl Trainer {
     }
 
     /// Where this trainer goes on: whether training had begun before, finished passes, batches of
-    /// the next one, and whether an earlier process had finished everything.
-    fn resume(&self, py: Python<'_>) -> PyResult<(bool, u64, u64, bool)> {
+    /// the next one, whether trainers come and go, and whether an earlier process had finished
+    /// everything.
+    fn resume(&self, py: Python<'_>) -> PyResult<(bool, u64, u64, bool, bool)> {
         let resume = self.with(py, |steps| Ok(steps.resume()))?;
-        Ok((resume.is_resumed, resume.pass, resume.batches, resume.has_left))
+        Ok((resume.is_resumed, resume.pass, resume.batches, resume.is_elastic, resume.has_left))
     }
 
     /// A pass is over; with several trainers this waits for all.

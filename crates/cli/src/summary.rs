@@ -109,6 +109,7 @@ pub(crate) mod example {
             pid: None,
             ready: None,
             trainers_joined: None,
+            leaving_ms: None,
             exit_code: None,
             message: None,
             started_ms: None,

@@ -137,7 +137,7 @@ impl Environment {
             use_gpu: role == Role::Trainer && spec.uses_gpu(),
             threads: if role == Role::Trainer { spec.trainer_count() } else { 1 },
             pod_name: spec.id().replica(role, rank),
-            trainers: spec.trainers,
+            trainers: spec.trainers_max(),
             pservers: spec.pservers,
             is_local: spec.pservers == 0,
             ..Environment::default()

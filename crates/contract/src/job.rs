@@ -308,6 +308,11 @@ impl JobSpec {
         self.threads.unwrap_or(of_resources)
     }
 
+    /// The most trainers that it may have: ranks are below this number.
+    pub fn trainers_max(&self) -> u32 {
+        self.fault_tolerance.map_or(self.trainers, |tolerance| tolerance.max_trainers)
+    }
+
     /// How many replicas of `role` it starts with.
     pub fn replicas(&self, role: Role) -> u32 {
         match role {

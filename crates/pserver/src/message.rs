@@ -51,10 +51,13 @@ pub enum Verb {
     Wake = 14,
     /// A trainer has found that the epoch cannot go on: the job fails.
     Abandon = 15,
+    /// Elastic jobs. To shard 0: asks for the trainers that were released, once there has been a
+    /// change after the one that the request names. To other shards: carries them there.
+    Members = 16,
 }
 
 impl Verb {
-    const ALL: [Verb; 15] = [
+    const ALL: [Verb; 16] = [
         Verb::Join,
         Verb::Begin,
         Verb::Set,
@@ -70,6 +73,7 @@ impl Verb {
         Verb::Rest,
         Verb::Wake,
         Verb::Abandon,
+        Verb::Members,
     ];
 
     /// The verb of a frame.
@@ -99,8 +103,9 @@ pub struct Head {
     /// Push: counts this trainer's push frames to this shard, from 1.
     pub sequence: u64,
     /// Push: the step. Pull: the least version. Finish pass: the pass. Synchronize: its number.
-    /// Wake: the step wanted. Scan: where to continue. Reply: the shard's version (finish pass and
-    /// wake: the trainer's own step, scan: where to continue).
+    /// Wake: the step wanted. Scan: where to continue. Members: the change that is known. Reply: the
+    /// shard's version (finish pass and wake: the trainer's own step, scan: where to continue,
+    /// members: the newest change).
     pub version: u64,
     /// Push: the version that the gradients were computed from. Reply: the pass.
     pub base: u64,
@@ -385,6 +390,9 @@ pub struct Joined {
     /// The highest number at which all trainers have synchronized.
     #[serde(default)]
     pub synchronized: u64,
+    /// Whether trainers may come and go.
+    #[serde(default)]
+    pub is_elastic: bool,
 }
 
 /// What a shard knows of itself.

@@ -16,7 +16,12 @@
 //! - with bounded staleness a pull waits for the slowest rank that is waited for.
 //!
 //! A process that is started again under a rank goes on where its predecessor was: the facts stay,
-//! except for the frames of a step that the predecessor did not complete.
+//! except for the frames of a step that the predecessor did not complete. In an elastic job
+//! (`elastic`) it begins anew instead, and ranks without a process are not waited for.
+
+mod elastic;
+
+pub use elastic::{Dropped, RELEASED_MAX, Released};
 
 use contract::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
@@ -26,6 +31,11 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone)]
 pub struct Membership {
     members: Vec<Member>,
+    /// Elastic jobs: the least number of members. `None`: every rank is a member.
+    least: Option<u32>,
+    /// Elastic jobs: see [`Membership::released`].
+    released: Vec<Released>,
+    changes: u64,
 }
 
 /// What is known of one rank.
@@ -46,6 +56,8 @@ struct Member {
     is_gone: bool,
     /// The connection that its process joined over last.
     connection: u64,
+    /// Since when that connection is closed.
+    closed: Option<Instant>,
 }
 
 /// What must outlive the server: in every checkpoint.
@@ -99,29 +111,16 @@ pub enum Arrival {
     First,
     /// The same process, over another connection.
     Again,
-    /// Another process than before. `frames` of a step that its predecessor did not complete are
-    /// void.
-    Successor {
-        /// How many.
-        frames: u64,
-    },
+    /// Another process than before. What its predecessor delivered of a step that it did not
+    /// complete is void.
+    Successor(Dropped),
 }
 
 impl Membership {
     /// `trainers` ranks, none of which has come yet.
     pub fn new(trainers: u32) -> Self {
-        let awaited = Member {
-            presence: Presence::Awaited,
-            record: Record::default(),
-            steps: 0,
-            frames: 0,
-            has_finished_pass: false,
-            is_resting: false,
-            synchronized: 0,
-            is_gone: false,
-            connection: 0,
-        };
-        Membership { members: vec![awaited; trainers as usize] }
+        let members = vec![Member::awaited(); trainers as usize];
+        Membership { members, least: None, released: Vec::new(), changes: 0 }
     }
 
     /// The number of ranks.
@@ -159,15 +158,21 @@ impl Membership {
     /// A process comes, or comes back, as `rank`, to a shard at `version`.
     pub fn join(&mut self, now: Instant, who: Speaker, version: u64) -> Result<Arrival> {
         let Speaker { rank, incarnation, connection } = who;
+        if self.is_released(rank, incarnation) {
+            return Err(elastic::was_released(rank));
+        }
+        let is_elastic = self.is_elastic();
         let member = self.member_mut(rank)?;
-        member.connection = connection;
+        (member.connection, member.closed) = (connection, None);
         let is_first = member.presence == Presence::Awaited;
+        let has_left = member.has_left();
+        let earlier = member.record.incarnation;
         let arrival = match is_first {
             true => Arrival::First,
-            false if member.record.incarnation == incarnation => Arrival::Again,
-            false => Arrival::Successor { frames: member.frames },
+            false if earlier == incarnation => Arrival::Again,
+            false => Arrival::Successor(Dropped { step: member.steps, frames: member.frames }),
         };
-        if is_first {
+        if is_first && !is_elastic {
             member.steps = version;
         }
         if arrival != Arrival::Again {
@@ -175,8 +180,14 @@ impl Membership {
             member.frames = 0;
         }
         // One that has left stays gone: it comes only to say so again.
-        if member.presence != Presence::Left {
+        if !has_left {
             member.presence = Presence::Present { heard: now };
+        }
+        if is_elastic && !has_left && arrival != Arrival::Again {
+            if !is_first {
+                self.note_release(Released { rank, incarnation: earlier });
+            }
+            self.admit(rank as usize, version);
         }
         Ok(arrival)
     }
@@ -186,8 +197,11 @@ impl Membership {
     /// and would now come after what was sent later.
     pub fn hear(&mut self, now: Instant, who: Speaker) -> Result<()> {
         let Speaker { rank, incarnation, connection } = who;
-        let member = self.member_mut(rank)?;
-        if member.presence == Presence::Awaited || member.record.incarnation != incarnation {
+        let known = self.member(rank)?;
+        if known.presence == Presence::Awaited || known.record.incarnation != incarnation {
+            if self.is_released(rank, incarnation) {
+                return Err(elastic::was_released(rank));
+            }
             return Err(Error::new(
                 Kind::Conflict,
                 "this process does not speak for the rank: it has not joined, or another process \
@@ -195,6 +209,7 @@ impl Membership {
             )
             .with("rank", rank));
         }
+        let member = self.member_mut(rank)?;
         if member.connection != connection {
             let message = "the process has joined again over another connection";
             return Err(Error::new(Kind::Conflict, message).with("rank", rank));
@@ -288,13 +303,16 @@ impl Membership {
 
     /// Whether all ranks that have not left are at this point.
     pub fn is_synchronized(&self, number: u64) -> bool {
-        let mut staying = self.members.iter().filter(|member| !member.has_left());
+        let is_elastic = self.is_elastic();
+        let mut staying = self.members.iter().filter(|member| member.is_staying(is_elastic));
         staying.all(|member| member.synchronized >= number)
     }
 
     /// The highest number at which all ranks have been, where a process that joins goes on.
     pub fn synchronized(&self) -> u64 {
-        self.members.iter().map(|member| member.synchronized).min().unwrap_or(0)
+        let is_counted = |member: &&Member| !self.is_elastic() || member.is_present();
+        let counted = self.members.iter().filter(is_counted);
+        counted.map(|member| member.synchronized).min().unwrap_or(0)
     }
 
     /// A rank leaves for good; `is_gone` if all other shards have heard so.
@@ -305,21 +323,28 @@ impl Membership {
         Ok(())
     }
 
-    /// Which ranks updates wait for, by rank.
+    /// Which ranks updates wait for, by rank: all of them while there are too few members.
     pub fn waited_for(&self) -> Vec<bool> {
-        self.members.iter().map(Member::is_waited_for).collect()
+        let is_short = !self.has_quorum();
+        self.members.iter().map(|member| is_short || self.is_waited_for(member)).collect()
+    }
+
+    fn is_waited_for(&self, member: &Member) -> bool {
+        member.is_staying(self.is_elastic()) && !member.has_finished_pass && !member.is_resting
     }
 
     /// Whether every rank that is waited for has delivered step `step`, and somebody has.
     pub fn completes(&self, step: u64) -> bool {
-        self.members.iter().all(|member| !member.is_waited_for() || member.steps > step)
+        self.has_quorum()
+            && self.members.iter().all(|member| !self.is_waited_for(member) || member.steps > step)
             && self.members.iter().any(|member| member.steps > step)
     }
 
     /// The ranks that step `step`, the end of the pass, or the beginning of training waits for.
     pub fn missing(&self, step: u64) -> Vec<u32> {
         let is_missing = |member: &Member| {
-            member.presence == Presence::Awaited || (member.is_waited_for() && member.steps <= step)
+            let is_awaited = !self.is_elastic() && member.presence == Presence::Awaited;
+            is_awaited || (self.is_waited_for(member) && member.steps <= step)
         };
         let ranks = self.members.iter().enumerate().filter(|(_, member)| is_missing(member));
         ranks.map(|(rank, _)| rank as u32).collect()
@@ -333,15 +358,18 @@ impl Membership {
 
     /// Whether a pull by a rank that completed `steps` is answered with at most `staleness`.
     pub fn is_fresh_enough(&self, steps: u64, staleness: u32) -> bool {
-        let slowest = self.members.iter().filter(|member| member.is_waited_for());
+        let slowest = self.members.iter().filter(|member| self.is_waited_for(member));
         let slowest = slowest.map(|member| member.steps).min().unwrap_or(u64::MAX);
         steps <= slowest.saturating_add(u64::from(staleness))
     }
 
     /// Whether no rank has data left in this pass.
     pub fn is_pass_over(&self) -> bool {
-        let is_over = |member: &Member| member.has_finished_pass || member.has_left();
-        self.members.iter().all(is_over)
+        let is_over = |(rank, member): (usize, &Member)| {
+            let is_vacant = self.is_elastic() && member.presence == Presence::Awaited;
+            member.has_finished_pass || member.has_left() || (is_vacant && rank > 0)
+        };
+        self.has_quorum() && self.members.iter().enumerate().all(is_over)
     }
 
     /// The next pass begins for all, at the same step.
@@ -356,7 +384,7 @@ impl Membership {
 
     /// Whether some rank has not left.
     pub fn has_staying(&self) -> bool {
-        self.members.iter().any(|member| !member.has_left())
+        self.members.iter().any(|member| member.is_staying(self.is_elastic()))
     }
 
     /// How many ranks have come since this server started.
@@ -367,7 +395,11 @@ impl Membership {
 
     /// Whether every rank has left all shards.
     pub fn is_over(&self) -> bool {
-        self.members.iter().all(|member| member.is_gone)
+        let is_over = |(rank, member): (usize, &Member)| {
+            let is_vacant = self.is_elastic() && member.presence == Presence::Awaited;
+            member.is_gone || (is_vacant && rank > 0)
+        };
+        self.members.iter().enumerate().all(is_over)
     }
 
     /// A rank that is present and was not heard for longer than `timeout`.
@@ -386,6 +418,9 @@ impl Membership {
             if let Presence::Present { heard } = &mut member.presence {
                 *heard += time;
             }
+            if let Some(closed) = &mut member.closed {
+                *closed += time;
+            }
         }
     }
 
@@ -400,8 +435,29 @@ impl Membership {
 }
 
 impl Member {
-    fn is_waited_for(&self) -> bool {
-        !self.has_left() && !self.has_finished_pass && !self.is_resting
+    /// A rank of which no process has come.
+    fn awaited() -> Self {
+        Member {
+            presence: Presence::Awaited,
+            record: Record::default(),
+            steps: 0,
+            frames: 0,
+            has_finished_pass: false,
+            is_resting: false,
+            synchronized: 0,
+            is_gone: false,
+            connection: 0,
+            closed: None,
+        }
+    }
+
+    /// Whether it trains, or is expected to.
+    fn is_staying(&self, is_elastic: bool) -> bool {
+        if is_elastic { self.is_present() } else { !self.has_left() }
+    }
+
+    fn is_present(&self) -> bool {
+        matches!(self.presence, Presence::Present { .. })
     }
 
     fn has_left(&self) -> bool {
@@ -526,7 +582,7 @@ mod tests {
         members.accept(0, 1, true).unwrap();
         members.accept(0, 2, false).unwrap();
         let arrival = members.join(now, speaker(0, 999), 5).unwrap();
-        assert_eq!(arrival, Arrival::Successor { frames: 1 });
+        assert!(matches!(arrival, Arrival::Successor(Dropped { frames: 1, .. })), "{arrival:?}");
         assert_eq!((members.steps(0).unwrap(), members.batches(0).unwrap()), (1, 1));
         assert_eq!(members.judge(0, 1).unwrap(), Freshness::Fresh);
         assert!(

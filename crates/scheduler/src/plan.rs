@@ -97,6 +97,8 @@ pub struct Policy {
     pub allows_idle: bool,
     /// Whether servers keep checkpoints to go back to.
     pub has_checkpoints: bool,
+    /// The least number of trainers of an elastic job, which goes on without one that is lost.
+    pub min_trainers: Option<u32>,
 }
 
 /// Stands for a server's first port in its arguments.
@@ -123,7 +125,8 @@ pub fn plan(submission: &Submission, nodes: Vec<Node>) -> Result<JobPlan> {
     let servers = Servers::place(spec, &nodes)?;
     let mut replicas = Vec::new();
     for role in Role::ALL {
-        for rank in 0..spec.replicas(role) {
+        let count = if role == Role::Trainer { spec.trainers_max() } else { spec.replicas(role) };
+        for rank in 0..count {
             replicas.push(replica(submission, &nodes, &servers, ReplicaId::new(role, rank))?);
         }
     }
@@ -139,6 +142,7 @@ fn policy(spec: &JobSpec) -> Policy {
         time_limit_ms: spec.time_limit_seconds.map(|seconds| seconds.saturating_mul(1000)),
         allows_idle: spec.allow_idle,
         has_checkpoints: !spec.checkpoint.dir.is_empty(),
+        min_trainers: spec.fault_tolerance.map(|tolerance| tolerance.min_trainers),
     }
 }
 
@@ -216,7 +220,7 @@ fn replica(
     let files = Files::of(spec, node, id, nodes.len());
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let of_trainer = |rank| &nodes[node_of(ReplicaId::new(Role::Trainer, rank), nodes.len())];
-    let trainer_hosts = (0..spec.trainers).map(|rank| of_trainer(rank).address.parse());
+    let trainer_hosts = (0..spec.trainers_max()).map(|rank| of_trainer(rank).address.parse());
     let mut ports = spec.ports;
     match id.role {
         Role::Pserver => ports = servers.ports[id.rank as usize],
@@ -317,11 +321,13 @@ fn pserver(submission: &Submission, node: &Node, servers: &Servers, rank: u32) -
         format!("--port={PORT}"),
         format!("--ports_num={dense}"),
         format!("--ports_num_for_sparse={sparse}"),
-        format!("--num_gradient_servers={}", spec.trainers),
+        format!("--num_gradient_servers={}", spec.trainers_max()),
         format!("--index={rank}"),
         format!("--servers={}", spec.pservers),
         format!("--comment={}", comment(&submission.place)),
     ]);
+    let least = spec.fault_tolerance.map(|tolerance| tolerance.min_trainers);
+    argv.extend(least.map(|least| format!("--min_trainers={least}")));
     let interval = spec.checkpoint.interval_seconds;
     argv.extend(interval.map(|seconds| format!("--checkpoint_interval={seconds}")));
     argv.extend(servers.metrics[rank as usize].map(|port| format!("--metrics_port={port}")));

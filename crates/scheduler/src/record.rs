@@ -4,11 +4,12 @@
 //! Events change it through [`JobRecord::apply`] alone; what to do next is decided elsewhere.
 
 use crate::conductor::Stop;
-use crate::plan::JobPlan;
+use crate::plan::{JobPlan, ReplicaPlan};
 use crate::replica::ReplicaId;
 use crate::submission::Submission;
 use crate::supervisor::message::Event;
 use contract::ready::Ready;
+use contract::role::Role;
 use contract::state::{JobState, ReplicaState, State};
 use contract::{Error, Result, exit};
 use disk::Access;
@@ -54,7 +55,7 @@ pub struct JobRecord {
     pub rounds: u32,
     /// When its end was decided, and how; its replicas may need a while.
     pub ending: Option<Ending>,
-    /// The numbers of trainers and parameter servers that were asked for.
+    /// The number of trainers that is wanted now.
     pub trainers: u32,
     /// The number of parameter servers.
     pub pservers: u32,
@@ -134,6 +135,10 @@ pub struct ReplicaRecord {
     pub metrics: Option<serde_json::Value>,
     /// How many trainers a server has served, as it said when it ended.
     pub trainers_joined: Option<u32>,
+    /// When it was asked to leave because fewer trainers are wanted; the largest number once it was
+    /// killed for that.
+    #[serde(default)]
+    pub leaving_ms: Option<u64>,
 }
 
 impl JobRecord {
@@ -174,29 +179,32 @@ impl JobRecord {
                 _ => (old.attempt + 1, old.failures),
             })
         };
+        let trainers = self.trainers;
         self.replicas = plan
             .replicas
             .iter()
+            .filter(|replica| replica.id.role != Role::Trainer || replica.id.rank < trainers)
             .map(|replica| {
                 let (attempt, failures) = attempt(replica.id);
-                ReplicaRecord {
-                    replica: replica.id,
-                    host: plan.nodes[replica.node].name.clone(),
-                    state: ReplicaState::Pending,
-                    attempt,
-                    failures,
-                    pid: None,
-                    ready: None,
-                    exit_code: None,
-                    message: None,
-                    started_ms: None,
-                    ended_ms: None,
-                    log: replica.log.clone(),
-                    metrics: None,
-                    trainers_joined: None,
-                }
+                ReplicaRecord { attempt, failures, ..ReplicaRecord::planned(plan, replica) }
             })
             .collect();
+    }
+
+    /// Changes the number of trainers that is wanted. Whether it did change.
+    pub fn scale(&mut self, plan: &JobPlan, trainers: u32) -> bool {
+        if self.trainers == trainers {
+            return false;
+        }
+        self.notes.push(format!("from {} to {trainers} trainers", self.trainers));
+        self.trainers = trainers;
+        for replica in &plan.replicas {
+            let is_wanted = replica.id.role == Role::Trainer && replica.id.rank < trainers;
+            if is_wanted && self.replica(replica.id).is_none() {
+                self.replicas.push(ReplicaRecord::planned(plan, replica));
+            }
+        }
+        true
     }
 
     /// The record of one replica.
@@ -212,7 +220,7 @@ impl JobRecord {
     pub fn apply(&mut self, event: &Event, now_ms: u64) -> bool {
         let is_ending = self.ending.is_some();
         match event {
-            Event::Opened { .. } | Event::Log { .. } => return false,
+            Event::Opened { .. } | Event::Log { .. } | Event::Probed { .. } => return false,
             Event::Note { text } => {
                 if self.notes.contains(text) || self.notes.len() >= NOTES_MAX {
                     return false;
@@ -253,13 +261,21 @@ impl JobRecord {
         let Some(record) = self.replica_mut(id) else { return 0 };
         if record.state != ReplicaState::Pending {
             record.attempt += 1;
-            record.failures += 1;
+            record.failures += u32::from(record.leaving_ms.is_none());
         }
+        record.leaving_ms = None;
         record.state = ReplicaState::Starting;
         record.started_ms = Some(now_ms);
         record.ready = None;
         (record.pid, record.exit_code, record.message, record.ended_ms) = (None, None, None, None);
         record.attempt
+    }
+
+    /// Trainers were asked to leave, or killed because they had not.
+    pub fn leave(&mut self, replicas: &[ReplicaId], is_killed: bool, now_ms: u64) {
+        for record in self.replicas.iter_mut().filter(|own| replicas.contains(&own.replica)) {
+            record.leaving_ms = Some(if is_killed { u64::MAX } else { now_ms });
+        }
     }
 
     /// A replica failed in a way that takes the whole round with it.
@@ -322,6 +338,27 @@ impl JobRecord {
 }
 
 impl ReplicaRecord {
+    /// One that was not started yet.
+    fn planned(plan: &JobPlan, replica: &ReplicaPlan) -> Self {
+        ReplicaRecord {
+            replica: replica.id,
+            host: plan.nodes[replica.node].name.clone(),
+            state: ReplicaState::Pending,
+            attempt: 0,
+            failures: 0,
+            pid: None,
+            ready: None,
+            exit_code: None,
+            message: None,
+            started_ms: None,
+            ended_ms: None,
+            log: replica.log.clone(),
+            metrics: None,
+            trainers_joined: None,
+            leaving_ms: None,
+        }
+    }
+
     /// A supervisor may report late; what cannot follow is passed over.
     fn advance(&mut self, next: ReplicaState) {
         if self.state.can_become(next) {
@@ -340,7 +377,7 @@ impl ReplicaRecord {
             }
             0 => ReplicaState::Succeeded,
             // Any exit code after a request to end counts as killed.
-            _ if is_ending => ReplicaState::Killed,
+            _ if is_ending || self.leaving_ms.is_some() => ReplicaState::Killed,
             _ => ReplicaState::Failed,
         };
         self.advance(next);

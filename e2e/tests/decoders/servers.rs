@@ -44,6 +44,7 @@ fn shard() -> Shard<u64, Vec<u8>> {
     let config = ShardConfig {
         incarnation: 1,
         trainers: 1,
+        min_trainers: None,
         trainer_timeout: Duration::from_secs(3600),
         join_timeout: Duration::from_secs(3600),
         stall_timeout: Duration::from_secs(3600),

@@ -165,7 +165,7 @@ class SGD:
         self, pass_id: int, reader: Callable[[], Any], feeder: Feeder, show: "_Show"
     ) -> None:
         trainer = self._connect()
-        is_resumed, finished, trained, _ = trainer.resume()
+        is_resumed, finished, trained, is_elastic, _ = trainer.resume()
         if self._passes < finished:
             return
         skipped = trained if self._passes == finished else 0
@@ -175,6 +175,11 @@ class SGD:
         batches = 0
         for batch_id, data in enumerate(_batches(reader, self._passes if is_resumed else None)):
             batches += 1
+            if is_elastic and not cloud.is_dealt():
+                raise mistake.invalid(
+                    "trainers of this job come and go (min_trainers), so that none has a fixed "
+                    "part of the data: let the master deal it out, with cloud_reader"
+                )
             if batch_id < skipped and not cloud.is_dealt():
                 continue
             show.tell(event.BeginIteration(pass_id, batch_id))

@@ -2,7 +2,7 @@
 
 use crate::{
     attach, completions, conduct, jobs, kill, launch, logs, master, pserver, python, rank,
-    recordio, supervise, version,
+    recordio, scale, supervise, version,
 };
 use clap::{Parser, Subcommand};
 
@@ -25,6 +25,7 @@ pub(crate) enum Verb {
     Attach(attach::Args),
     Logs(logs::Args),
     Kill(kill::Args),
+    Scale(scale::Args),
     Pserver(Box<pserver::Args>),
     Master(Box<master::Args>),
     /// Inspect, print, check and convert RecordIO files

@@ -14,6 +14,7 @@ mod pserver;
 mod python;
 mod rank;
 mod recordio;
+mod scale;
 mod service;
 mod supervise;
 mod version;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Verb::Attach(args) => attach::run(&args),
         Verb::Logs(args) => logs::run(&args),
         Verb::Kill(args) => kill::run(&args),
+        Verb::Scale(args) => scale::run(&args),
         Verb::Train(args) => python::run("paddle.v1.train", &args),
         Verb::DumpConfig(args) => python::run("paddle.utils.dump_config", &args),
         Verb::MakeDiagram(args) => python::run("paddle.utils.make_model_diagram", &args),

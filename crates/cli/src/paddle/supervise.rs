@@ -32,7 +32,7 @@ const END: Duration = Duration::from_secs(30);
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     cli::logging::start(None, "")?;
     if args.keeper {
-        return keeper::run(args.in_namespace).map(|()| ExitCode::SUCCESS);
+        return keeper::run(&args.directory, args.in_namespace).map(|()| ExitCode::SUCCESS);
     }
     if args.end {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -2,7 +2,12 @@
 //! finishes, a leashed one is gone, never two run at a time, and nothing is left.
 //!
 //! `PADDLE_CHAOS_ROUNDS` sets the number of rounds (20), `PADDLE_CHAOS_SEED` the seed (the time).
-//! `make chaos-jobs` runs 200. A round that fails prints its seed.
+//! `make chaos-jobs` runs 200. A round that fails prints its seed. `training` does the same to jobs
+//! that train.
+
+mod trainer;
+mod training;
+
 use super::job::{Harness, Job, signal};
 use super::places::{Local, Mpi, Ssh};
 use contract::state::{JobState, State};
@@ -37,14 +42,22 @@ impl Dice {
     }
 }
 
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok())
+}
+
+/// The seed of the first round; the time, if none is given.
+fn seed() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    number("PADDLE_CHAOS_SEED").unwrap_or(now.as_nanos() as u64)
+}
+
 #[test]
 fn jobs_survive_kills_of_submitter_conductor_and_supervisor() {
     if std::env::var_os(SUBMITTER).is_some() {
         return submit();
     }
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    let seed = number("PADDLE_CHAOS_SEED").unwrap_or(now.as_nanos() as u64);
+    let seed = seed();
     let rounds = number("PADDLE_CHAOS_ROUNDS").unwrap_or(20);
     let mut places: Vec<(&str, Box<dyn Harness>)> =
         vec![("local", Box::new(Local { isolates: true }))];

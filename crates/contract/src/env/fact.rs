@@ -194,7 +194,8 @@ mod tests {
             let names = FACTS.iter().flat_map(|fact| fact.names.iter().chain(fact.fallbacks));
             names.filter(|known| **known == name).count()
         };
-        let of_jobs = |known: &&Variable| known.set_by != SetBy::CommandUser;
+        let of_jobs =
+            |known: &&Variable| !matches!(known.set_by, SetBy::CommandUser | SetBy::Supervisor);
         for variable in VARIABLES.iter().filter(of_jobs) {
             assert_eq!(count(variable.name), 1, "{}", variable.name);
         }

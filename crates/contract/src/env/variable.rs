@@ -29,6 +29,8 @@ pub enum SetBy {
     User,
     /// The user, for the `paddle` command itself: it tells nothing about a job.
     CommandUser,
+    /// Whoever keeps the processes of a job on a host, to find them again.
+    Supervisor,
 }
 
 impl Variable {
@@ -126,6 +128,12 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "where `paddle` keeps what it knows of jobs on this machine",
         example: "/var/lib/paddle/jobs",
         set_by: SetBy::CommandUser,
+    },
+    Variable {
+        name: "PADDLE_SUPERVISOR_DIR",
+        meaning: "the supervisor that this process belongs to; what is left of a job is found by it",
+        example: "/var/lib/paddle/jobs/ctr-1/machine",
+        set_by: SetBy::Supervisor,
     },
 ];
 

@@ -6,6 +6,7 @@ use super::{Client, Page};
 use crate::message::{EntryHead, FLAG_AVERAGED, Head, Payload, Statistics, Verb, decode_json};
 use contract::{Error, Result};
 use futures_util::future::try_join_all;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use table::model::ModelIndex;
 use wire::Body;
@@ -41,7 +42,18 @@ impl Client {
         self.ask_all(Verb::FinishPass, Head { version: pass, ..Head::default() }, &take).await?;
         self.pass.store(pass + 1, Ordering::Relaxed);
         self.is_resting.store(false, Ordering::Relaxed);
+        let mut steps = self.in_step().map(|link| link.progress().steps);
+        let first = steps.next();
+        if self.start().is_elastic && !steps.all(|other| Some(other) == first) {
+            // A trainer that died alone has left some shards a step ahead of the others; all
+            // trainers find that, and let the others catch up.
+            return self.wake().await;
+        }
         Ok(())
+    }
+
+    fn in_step(&self) -> impl Iterator<Item = &Arc<Link>> {
+        self.links.iter().filter(|link| link.progress().is_in_step())
     }
 
     /// Says that this trainer has no data for now, but may get some in this pass: the others'
@@ -58,7 +70,7 @@ impl Client {
     /// all are asked for the newest step that we know of. One that is past it answers with its own,
     /// and goes no further without us; then all are asked for the latest of these.
     pub async fn wake(&self) -> Result<()> {
-        let in_step = || self.links.iter().filter(|link| link.progress().is_in_step());
+        let in_step = || self.in_step();
         let mut step = in_step().map(|link| link.progress().version).max().unwrap_or(0);
         loop {
             let take = |link: &Link, head: &Head| link.progress().go_on(head.version);

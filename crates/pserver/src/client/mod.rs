@@ -9,13 +9,15 @@
 //! [`Blocking`] is the same for callers that have no runtime of their own.
 //!
 //! Reading order: what a client is told (`config`), what outlives a connection (`progress`), one port
-//! (`link`), which part of the model is where (`layout`, `split`, `unique`), requests (`plan`), and the calls (`step`, `life`).
+//! (`link`), which part of the model is where (`layout`, `split`, `unique`), requests (`plan`), and the calls (`step`, `life`); `members` is for
+//! elastic jobs.
 
 mod blocking;
 mod config;
 mod layout;
 mod life;
 mod link;
+mod members;
 mod plan;
 mod progress;
 mod split;
@@ -128,6 +130,9 @@ pub struct Start {
     /// Whether an earlier process of this rank has ended its training: there is nothing left to do
     /// but to leave.
     pub has_left: bool,
+    /// Whether trainers may come and go while others train: nobody can count on having a fixed part
+    /// of the data.
+    pub is_elastic: bool,
     /// The epoch, and the checkpoint it began with.
     pub restored: Restored,
 }
@@ -203,6 +208,12 @@ impl Client {
         client.synchronized = AtomicU64::new(reached.unwrap_or(0));
         let beat = |link: &Arc<Link>| tokio::spawn(Arc::clone(link).keep_alive()).abort_handle();
         client.heartbeats = client.links.iter().map(beat).collect();
+        let start = client.start();
+        if start.is_elastic && !start.has_left {
+            let pause = shared.config.heartbeat_interval;
+            let carry = tokio::spawn(members::carry(client.links.clone(), pause));
+            client.heartbeats.push(carry.abort_handle());
+        }
         Ok(client)
     }
 
@@ -235,6 +246,7 @@ impl Client {
             batches,
             is_resting: all.iter().any(|joined| joined.is_resting),
             has_left: all.first().is_some_and(|joined| joined.has_left),
+            is_elastic: all.first().is_some_and(|joined| joined.is_elastic),
             restored: self.restored(),
         }
     }

@@ -98,6 +98,7 @@ mod tests {
             announced: None,
             cut: 0,
             synchronized: 0,
+            is_elastic: false,
         };
         let mut progress = Progress::default();
         progress.join(&first, 1);

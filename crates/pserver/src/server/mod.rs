@@ -27,8 +27,11 @@ use wire::{Acceptor, Endpoint, Limits, Listener};
 /// Everything a server is told; what is missing it learns from the trainers.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// The number of trainers.
+    /// The number of trainers; of an elastic job the most that it may have.
     pub trainers: u32,
+    /// The least number of trainers of an elastic job, which goes on when one dies; `None` for a job
+    /// that needs all of them.
+    pub min_trainers: Option<u32>,
     /// Which server this is and of how many, where it is known beforehand.
     pub preset: Option<(u32, u32)>,
     /// Which life of this server it is.
@@ -80,6 +83,7 @@ impl ServerConfig {
     pub fn new(trainers: u32, incarnation: u64) -> Self {
         ServerConfig {
             trainers,
+            min_trainers: None,
             preset: None,
             incarnation,
             token: None,
@@ -99,6 +103,13 @@ impl ServerConfig {
     pub fn check(&self) -> Result<()> {
         if self.trainers == 0 {
             return Err(Error::invalid("a job has at least one trainer: --num_gradient_servers=1"));
+        }
+        if self.min_trainers.is_some_and(|least| !(1..=self.trainers).contains(&least)) {
+            return Err(Error::invalid(
+                "the least number of trainers is not from 1 to their number",
+            )
+            .with("min_trainers", self.min_trainers.unwrap_or_default())
+            .with("num_gradient_servers", self.trainers));
         }
         if self.trainer_timeout < Duration::from_millis(100) {
             return Err(Error::invalid("the time after which a trainer has vanished is too short")
@@ -122,6 +133,7 @@ impl ServerConfig {
         ShardConfig {
             incarnation: self.incarnation,
             trainers: self.trainers,
+            min_trainers: self.min_trainers,
             trainer_timeout: self.trainer_timeout,
             join_timeout: self.join_timeout,
             stall_timeout: self.stall_timeout,

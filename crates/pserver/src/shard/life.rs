@@ -3,7 +3,7 @@
 use super::table::Table;
 use super::{Job, Parked, Reply, Restore, Shard, Waiting, not_joined};
 use crate::message::{Epoch, FLAG_LAST, Head, Join, Joined, Message, Payload, encode_json};
-use crate::policy::{Arrival, Membership, Speaker};
+use crate::policy::{Arrival, Dropped, Speaker};
 use contract::mode::Mode;
 use contract::{Error, Kind, Result};
 use std::collections::BTreeMap;
@@ -29,8 +29,8 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         }
         let job = self.job.as_mut().ok_or_else(not_joined)?;
         let arrival = self.members.join(now, who, job.version)?;
-        if let Arrival::Successor { frames } = arrival {
-            self.succeed(who.rank, frames)?;
+        if let Arrival::Successor(dropped) = arrival {
+            self.succeed(who.rank, dropped)?;
         }
         let joined = self.describe(who.rank)?;
         self.advance(now)?;
@@ -55,29 +55,43 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             announced: (announced.0 > 0).then_some(announced),
             cut: self.cut.number(),
             synchronized: members.synchronized(),
+            is_elastic: members.is_elastic(),
         })
     }
 
-    /// Another process speaks for a rank now. Steps that its predecessor has completed stay; of a
-    /// step that it has not, `frames` frames are dropped.
-    fn succeed(&mut self, rank: u32, frames: u64) -> Result<()> {
-        let message = "another process of the same rank has joined";
+    /// Another process speaks for a rank now. Steps that its predecessor has completed stay.
+    fn succeed(&mut self, rank: u32, dropped: Dropped) -> Result<()> {
+        self.drop_unfinished(rank, dropped, "another process of the same rank has joined")?;
+        let job = self.job.as_ref().ok_or_else(not_joined)?;
+        let is_torn = dropped.frames > 0
+            && job.has_sync
+            && job.tables.iter().flatten().any(|table| table.is_ahead(job.version));
+        if is_torn && !self.members.is_elastic() {
+            return Err(self.abandon_step(rank));
+        }
+        self.update_without_more();
+        Ok(())
+    }
+
+    /// Drops what a process has asked for and what it has delivered of a step that it did not
+    /// complete.
+    pub(super) fn drop_unfinished(
+        &mut self,
+        rank: u32,
+        dropped: Dropped,
+        reason: &str,
+    ) -> Result<()> {
         let is_of_rank = |parked: &mut Parked<T, B>| parked.rank == rank;
         for parked in self.parked.extract_if(.., is_of_rank) {
-            let error = Error::new(Kind::Conflict, message).with("rank", rank);
+            let error = Error::new(Kind::Conflict, reason.to_owned()).with("rank", rank);
             self.outbox.push((parked.token, Reply::Error(error)));
         }
         let job = self.job.as_mut().ok_or_else(not_joined)?;
-        if frames == 0 || !job.has_sync {
-            return Ok(());
-        }
-        let step = self.members.steps(rank)?;
-        for table in job.tables.iter_mut().flatten() {
-            table.drop_arrivals(rank, step);
-        }
-        job.step_samples.remove(&rank);
-        if job.tables.iter().flatten().any(|table| table.is_ahead(job.version)) {
-            return Err(self.abandon_step(rank));
+        if dropped.frames > 0 && job.has_sync {
+            for table in job.tables.iter_mut().flatten() {
+                table.drop_arrivals(rank, dropped.step);
+            }
+            job.step_samples.remove(&rank);
         }
         Ok(())
     }
@@ -166,7 +180,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     }
 
     /// Fewer are waited for: what the others have delivered may be all.
-    fn update_without_more(&mut self) {
+    pub(super) fn update_without_more(&mut self) {
         let Some(job) = &mut self.job else { return };
         let (step, awaited) = (job.update_moment(), self.members.waited_for());
         for table in job.tables.iter_mut().flatten() {
@@ -251,7 +265,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
                 .with("of_trainer", wanted.cut));
         }
         self.job = None;
-        self.members = Membership::new(self.config.trainers);
+        self.members = self.config.members();
         for parked in self.parked.drain(..) {
             let error = Error::new(Kind::Conflict, RESTARTED);
             self.outbox.push((parked.token, Reply::Error(error)));

@@ -3,10 +3,11 @@
 //! A request goes in with a token; replies come out with the tokens of the requests they answer,
 //! perhaps much later: a pull that must wait for other trainers is parked here, so that waiting
 //! blocks nothing else. The parts: `table` holds values and what has arrived for the step under
-//! way, `push` and `pull` are the hot paths, `life` is joining, passes and leaving, `cut` is the
-//! checkpoint that goes on beside them. Who waits for whom is decided in [`crate::policy`].
+//! way, `push` and `pull` are the hot paths, `life` is joining, passes and leaving, `elastic` is what
+//! happens when trainers vanish and others go on, `cut` is the checkpoint that goes on beside them. Who waits for whom is decided in [`crate::policy`].
 
 mod cut;
+mod elastic;
 mod life;
 mod pull;
 mod push;
@@ -45,8 +46,10 @@ const STANDSTILL: Duration = Duration::from_secs(1);
 pub struct ShardConfig {
     /// Which life of the server this is.
     pub incarnation: u64,
-    /// The number of trainers.
+    /// The number of trainers; of an elastic job the most that it may have.
     pub trainers: u32,
+    /// The least number of trainers of an elastic job; `None` for a job that needs all of them.
+    pub min_trainers: Option<u32>,
     /// A trainer that is silent for longer has vanished.
     pub trainer_timeout: Duration,
     /// How long after the first trainer the last one may come.
@@ -61,6 +64,16 @@ pub struct ShardConfig {
     pub cut_interval: Option<Duration>,
     /// Which server this is and of how many, where the command line says so.
     pub preset: Option<(u32, u32)>,
+}
+
+impl ShardConfig {
+    /// The trainers of the job, none of which has come yet.
+    fn members(&self) -> Membership {
+        match self.min_trainers {
+            Some(least) => Membership::elastic(self.trainers, least),
+            None => Membership::new(self.trainers),
+        }
+    }
 }
 
 /// A request with the token of its answer. `B` is the received body.
@@ -129,6 +142,8 @@ pub struct Shard<T, B> {
     joined: Instant,
     moved: Instant,
     said: Instant,
+    /// Elastic jobs: since when trainers are wanted without whom it does not go on.
+    short: Option<Instant>,
     /// Set when the job cannot go on; every later request gets it.
     failure: Option<(Kind, String)>,
 }
@@ -164,15 +179,24 @@ struct Parked<T, B> {
 enum Waiting<B> {
     Push(Rc<Payload<B>>),
     Pull(Payload<B>),
-    FinishPass { pass: u64, rank: u32 },
-    Synchronize { number: u64 },
+    FinishPass {
+        pass: u64,
+        rank: u32,
+    },
+    Synchronize {
+        number: u64,
+    },
+    /// A change of members after this one.
+    Members {
+        changes: u64,
+    },
 }
 
 impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     /// A shard that knows nothing yet.
     pub fn new(config: ShardConfig, metrics: Metrics, now: Instant) -> Self {
         Shard {
-            members: Membership::new(config.trainers),
+            members: config.members(),
             cut: cut::Progress::new(now),
             config,
             job: None,
@@ -184,6 +208,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             joined: now,
             moved: now,
             said: now,
+            short: None,
             failure: None,
         }
     }
@@ -227,6 +252,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         if pause > STANDSTILL {
             self.members.excuse(pause);
         }
+        self.release_vanished(now);
         if self.failure.is_none()
             && let Some(message) = self.waits_too_long(now)
         {
@@ -241,7 +267,11 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     fn waits_too_long(&mut self, now: Instant) -> Option<String> {
         let ShardConfig { trainer_timeout, join_timeout, stall_timeout, .. } = self.config;
         let seconds = |time: Duration| time.as_secs_f32();
-        if let Some(rank) = self.members.overdue(now, trainer_timeout) {
+        if self.members.is_elastic() {
+            if let Some(message) = self.lacks_trainers(now) {
+                return Some(message);
+            }
+        } else if let Some(rank) = self.members.overdue(now, trainer_timeout) {
             return Some(format!(
                 "trainer {rank} has not been heard of for {} s; the job cannot go on without it",
                 seconds(trainer_timeout)
@@ -249,7 +279,11 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         }
         let job = self.job.as_ref()?;
         let awaited = self.members.awaited();
-        if !awaited.is_empty() && now.saturating_duration_since(self.joined) > join_timeout {
+        let needs_all = !self.members.is_elastic();
+        if needs_all
+            && !awaited.is_empty()
+            && now.saturating_duration_since(self.joined) > join_timeout
+        {
             return Some(format!(
                 "{} did not come within {} s of the first; start as many trainers as the servers \
                  were told of",
@@ -257,7 +291,9 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
                 seconds(join_timeout)
             ));
         }
-        let since = self.parked.iter().map(|parked| parked.since).min()?.max(self.moved);
+        let waits = |parked: &&Parked<T, B>| !matches!(parked.waiting, Waiting::Members { .. });
+        let since = self.parked.iter().filter(waits).map(|parked| parked.since).min()?;
+        let since = since.max(self.moved);
         let waited = now.saturating_duration_since(since);
         let missing = trainers(&self.members.missing(job.version));
         if waited > stall_timeout {
@@ -334,6 +370,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             Verb::Rest => self.rest(now, &payload.head).map(Some),
             Verb::Wake => self.wake(now, &payload.head).map(Some),
             Verb::Heartbeat => Ok(Some(self.acknowledgement(0))),
+            Verb::Members => self.exchange_members(now, token, &payload),
             Verb::Abandon => self.abandon(&payload.head).map(Some),
             Verb::Join | Verb::Statistics => unreachable!("answered above"),
         }
@@ -384,7 +421,7 @@ impl<B> Job<B> {
 }
 
 /// Ranks for people.
-fn trainers(ranks: &[u32]) -> String {
+pub(crate) fn trainers(ranks: &[u32]) -> String {
     let shown: Vec<String> = ranks.iter().take(RANKS_SHOWN).map(u32::to_string).collect();
     let more = match ranks.len().saturating_sub(RANKS_SHOWN) {
         0 => String::new(),

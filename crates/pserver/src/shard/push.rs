@@ -74,7 +74,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         }
         self.moved = now;
         let awaited = self.members.waited_for();
-        let is_dropped = job.is_too_old(head.base, self.members.len());
+        let is_dropped = job.is_too_old(head.base, self.members.active());
         let is_last = head.flags & FLAG_LAST != 0;
         job.step_samples.insert(head.rank, head.samples);
         job.take_gradients(payload, &awaited, is_dropped)?;
@@ -135,6 +135,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
                 }
                 Waiting::FinishPass { rank, .. } => self.own_step(rank),
                 Waiting::Synchronize { .. } => Ok(self.acknowledgement(0)),
+                Waiting::Members { .. } => Ok(self.roll()),
             };
             self.outbox.push((token, outcome.unwrap_or_else(Reply::Error)));
             if has_pushed {
@@ -154,6 +155,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             Waiting::Pull(payload) => self.may_pull(payload)?,
             Waiting::FinishPass { pass, .. } => job.pass > *pass,
             Waiting::Synchronize { number } => self.members.is_synchronized(*number),
+            Waiting::Members { changes } => self.members.changes() > *changes,
         })
     }
 }

@@ -105,6 +105,7 @@ impl Scene {
         let config = ShardConfig {
             incarnation: 1,
             trainers,
+            min_trainers: None,
             trainer_timeout: Duration::from_secs(10),
             join_timeout: Duration::from_secs(100),
             stall_timeout: Duration::from_secs(1000),

@@ -231,6 +231,14 @@ impl Conductor<'_> {
     fn strike(&mut self, fault: Fault) {
         match fault {
             Fault::Kill(victims) => victims.into_iter().for_each(|who| self.kill(who)),
+            Fault::Away(rank, time) => {
+                let who = Who::Trainer(rank);
+                let is_running = |process: &Process| process.state == State::Running;
+                if self.processes.get(&who).is_some_and(is_running) {
+                    self.kill(who);
+                    self.starts.push((Instant::now() + time, who));
+                }
+            }
             Fault::Meddle(server) => {
                 let who = Who::Server(server);
                 self.kill(who);
@@ -289,6 +297,7 @@ impl Conductor<'_> {
                 let folder = plan.keeps_checkpoints.then(|| self.folder.join("checkpoints"));
                 let mut config = ServerConfig::new(plan.trainers, incarnation);
                 config.limits = small_limits();
+                config.min_trainers = plan.min_trainers;
                 config.restore = restore;
                 config.checkpoint = folder.map(|folder| Checkpointing {
                     folder,

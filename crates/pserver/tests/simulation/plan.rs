@@ -15,6 +15,8 @@ pub(crate) struct Plan {
     pub(crate) dense_ports: u16,
     pub(crate) sparse_ports: u16,
     pub(crate) trainers: u32,
+    /// With so many trainers the job goes on; `None` if it needs all.
+    pub(crate) min_trainers: Option<u32>,
     pub(crate) mode: Mode,
     pub(crate) shapes: Shapes,
     pub(crate) data: Data,
@@ -58,6 +60,8 @@ pub(crate) enum Who {
 pub(crate) enum Fault {
     /// `kill -9` of these, at once.
     Kill(Vec<Who>),
+    /// A trainer is killed and started again only after so long.
+    Away(u32, Duration),
     /// A server is killed and started again alone, against the rules; a person notices later.
     Meddle(u32),
     /// All connections of a process break.
@@ -80,12 +84,14 @@ impl Plan {
             0 => Data::Static,
             _ => Data::Master { records_per_task: 1 + random.below(3) },
         };
+        let is_elastic = data != Data::Static && random.once_in(2);
         let mut plan = Plan {
             seed,
             servers,
             dense_ports: 1 + random.below(2) as u16,
             sparse_ports: random.below(2) as u16,
             trainers,
+            min_trainers: is_elastic.then(|| 1 + random.below(trainers.into()) as u32),
             mode,
             shapes: random.choose(&[Shapes::Dense, Shapes::Sparse, Shapes::Mixed]),
             data,
@@ -115,6 +121,11 @@ impl Plan {
             _ => trainer,
         };
         let time = Duration::from_millis(random.choose(&[500, 5000, 40_000, 100_000]));
+        if let (Who::Trainer(rank), Some(_)) = (trainer, self.min_trainers)
+            && random.once_in(2)
+        {
+            return Fault::Away(rank, time);
+        }
         match random.below(9) {
             0 | 1 => Fault::Kill(vec![server]),
             2 | 3 => Fault::Kill(vec![trainer]),

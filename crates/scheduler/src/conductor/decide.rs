@@ -9,8 +9,10 @@
 //! - a trainer or a master is started again alone, and goes on where it was;
 //! - a parameter server takes what it held with it, and so does a machine that is lost: everything
 //!   is killed, and the whole job begins another round, from the newest checkpoint of all servers,
-//!   or from the beginning where there is none.
+//!   or from the beginning where there is none;
+//! - an elastic job goes on without a trainer (`elastic.rs`).
 
+use super::elastic::{self, is_dispensable};
 use crate::plan::Policy;
 use crate::record::{Ending, JobRecord, ReplicaRecord, Verdict};
 use crate::replica::ReplicaId;
@@ -24,6 +26,13 @@ pub enum Decision {
     Start(Vec<ReplicaId>),
     /// Start this one again.
     Restart(ReplicaId),
+    /// Ask these trainers to end, or kill them: fewer are wanted.
+    Leave {
+        /// The trainers.
+        replicas: Vec<ReplicaId>,
+        /// Whether they were asked before and have not ended.
+        is_killed: bool,
+    },
     /// Kill everything and begin another round, because of this replica.
     Again(ReplicaId),
     /// Ask everything that runs to end.
@@ -62,6 +71,9 @@ pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, St
     for replica in takes_all_first.chain(others) {
         match replica.state {
             ReplicaState::Failed if has_finished_anyway(replica, record) => {}
+            ReplicaState::Failed | ReplicaState::Lost
+                if is_dispensable(replica, record, policy) => {}
+            ReplicaState::Failed if elastic::comes_back(replica, record) => {}
             ReplicaState::Failed | ReplicaState::Lost => match restart_ms(replica, policy) {
                 None if replica.state == ReplicaState::Lost => return end(lost(replica)),
                 None => return end(failure(replica, policy)),
@@ -86,25 +98,46 @@ pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, St
     }
     let servers = || record.replicas.iter().filter(|replica| replica.replica.is_server());
     let trainers = || record.replicas.iter().filter(|replica| !replica.replica.is_server());
-    let has_state = |state| move |replica: &&ReplicaRecord| replica.state == state;
-    let pending = |replicas: &mut dyn Iterator<Item = &ReplicaRecord>| {
-        replicas.filter(has_state(ReplicaState::Pending)).map(|r| r.replica).collect::<Vec<_>>()
-    };
-    let waiting = pending(&mut servers());
+    let is_pending = |replica: &&ReplicaRecord| replica.state == ReplicaState::Pending;
+    let waiting: Vec<_> = servers().filter(is_pending).map(|server| server.replica).collect();
     if !waiting.is_empty() {
         return (Decision::Start(waiting), "servers first".to_owned());
     }
     let serves = |replica: &ReplicaRecord| {
         matches!(replica.state, ReplicaState::Running | ReplicaState::Succeeded)
     };
-    let waiting = pending(&mut trainers());
+    let elastic::Leaving { asked, killed, wake_ms: grace_ms } =
+        elastic::leaving(now_ms, record, policy);
+    for (replicas, is_killed) in [(asked, false), (killed, true)] {
+        if !replicas.is_empty() {
+            let reason = format!("{} trainers are wanted", record.trainers);
+            return (Decision::Leave { replicas, is_killed }, reason);
+        }
+    }
+    let wake_ms = [wake_ms, grace_ms].into_iter().flatten().min();
+    let is_elastic = policy.min_trainers.is_some();
+    let has_trained = is_elastic && elastic::has_trained(record);
+    let starts = |replica: &&ReplicaRecord| {
+        let is_wanted = !elastic::is_superfluous(replica, record) && !has_trained;
+        is_wanted && (is_pending(replica) || elastic::comes_back(replica, record))
+    };
+    let waiting: Vec<_> = trainers().filter(starts).map(|replica| replica.replica).collect();
     if servers().all(serves) && !waiting.is_empty() {
         return (Decision::Start(waiting), "all servers are ready".to_owned());
     }
     let is_done = |replica: &ReplicaRecord| {
-        replica.state == ReplicaState::Succeeded || has_finished_anyway(replica, record)
+        let does_nothing = replica.state.is_final() || replica.state == ReplicaState::Pending;
+        replica.state == ReplicaState::Succeeded
+            || has_finished_anyway(replica, record)
+            || (does_nothing && is_dispensable(replica, record, policy))
     };
-    if trainers().all(is_done) {
+    // Servers end when all that train have said goodbye: who is still there hangs.
+    let is_served = has_trained
+        && servers().any(|server| server.replica.role == Role::Pserver)
+        && servers().all(|server| {
+            server.replica.role == Role::Master || server.state == ReplicaState::Succeeded
+        });
+    if is_served || trainers().all(is_done) {
         return end(Verdict {
             state: JobState::Succeeded,
             exit_code: 0,
@@ -149,8 +182,8 @@ fn start_again(replica: &ReplicaRecord, policy: &Policy) -> (Decision, String) {
 }
 
 /// What is wrong with a job whose trainers all succeeded: servers that nobody used, trainers that
-/// had nothing to do. To be asked when everything has ended.
-pub fn idle(record: &JobRecord) -> Option<String> {
+/// had nothing to do, which is no fault in an elastic job. To be asked when everything has ended.
+pub fn idle(record: &JobRecord, is_elastic: bool) -> Option<String> {
     let trained_on_servers = |replica: &ReplicaRecord| {
         figure(replica, "remote").and_then(serde_json::Value::as_bool) == Some(true)
     };
@@ -172,7 +205,7 @@ pub fn idle(record: &JobRecord) -> Option<String> {
     };
     let idle: Vec<_> = record.replicas.iter().filter(had_nothing).collect();
     let names: Vec<_> = idle.iter().map(|replica| replica.replica.to_string()).collect();
-    (!names.is_empty()).then(|| {
+    (!names.is_empty() && !is_elastic).then(|| {
         format!(
             "{} got no data: make at least as many files or tasks as there are trainers, start \
              fewer trainers, or allow it with --allow-idle",
@@ -224,7 +257,7 @@ fn decide_ending(
 }
 
 /// When a failed replica may be started again; `None` if it may not.
-fn restart_ms(replica: &ReplicaRecord, policy: &Policy) -> Option<u64> {
+pub(super) fn restart_ms(replica: &ReplicaRecord, policy: &Policy) -> Option<u64> {
     let is_hopeless = replica.exit_code.is_some_and(|code| HOPELESS.contains(&code));
     if replica.failures >= policy.restarts || is_hopeless {
         return None;
@@ -306,6 +339,7 @@ mod tests {
         time_limit_ms: Some(20_000),
         allows_idle: false,
         has_checkpoints: true,
+        min_trainers: None,
     };
 
     /// A job given as `pserver-0 running, trainer-0 failed 1`: replicas, states, exit codes; `@N`
@@ -328,6 +362,7 @@ mod tests {
                 ended_ms: Some(200),
                 log: "log".into(),
                 metrics: None,
+                leaving_ms: None,
             };
             for word in words {
                 match word.strip_prefix('@') {
@@ -337,27 +372,88 @@ mod tests {
             }
             replica
         };
+        let replicas: Vec<_> = text.split(',').map(replica).collect();
+        let trainers = replicas.iter().filter(|one| one.replica.role == Role::Trainer).count();
         JobRecord {
             state: JobState::Running,
-            replicas: text.split(',').map(replica).collect(),
+            trainers: trainers as u32,
+            replicas,
             ..JobRecord::default()
         }
     }
 
     fn check(now_ms: u64, text: &str, expect: &str) {
         let (decision, _) = decide(now_ms, &record(text), &POLICY);
+        assert_eq!(shown(decision), expect, "{text}");
+    }
+
+    /// An elastic job that goes on with one trainer, and of which `wanted` are wanted.
+    fn check_elastic(now_ms: u64, wanted: u32, text: &str, expect: &str) {
+        let job = JobRecord { trainers: wanted, ..record(text) };
+        let policy = Policy { min_trainers: Some(1), ..POLICY };
+        assert_eq!(shown(decide(now_ms, &job, &policy).0), expect, "{text}");
+    }
+
+    fn shown(decision: Decision) -> String {
         let names = |ids: Vec<ReplicaId>| {
             ids.iter().map(ReplicaId::to_string).collect::<Vec<_>>().join(" ")
         };
-        let shown = match decision {
+        match decision {
+            Decision::Leave { replicas, is_killed } => {
+                format!("{} {}", if is_killed { "kill" } else { "ask" }, names(replicas))
+            }
             Decision::Start(replicas) => format!("start {}", names(replicas)),
             Decision::Restart(replica) => format!("restart {replica}"),
             Decision::Again(replica) => format!("again {replica}"),
             Decision::End(verdict) => format!("{} {}", verdict.state, verdict.exit_code),
             Decision::Wait(moment) => format!("wait {moment:?}"),
             decision => format!("{decision:?}"),
-        };
-        assert_eq!(shown, expect, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_elastic_job_goes_on_without_a_trainer_that_cannot_come_back() {
+        let check = |text: &str, expect: &str| check_elastic(300, 3, text, expect);
+        let others = "pserver-0 running, trainer-0 running";
+        check(&format!("{others}, trainer-1 failed 1 @2, trainer-2 running"), "wait Some(20000)");
+        check(&format!("{others}, trainer-1 lost, trainer-2 running"), "wait Some(20000)");
+        check(&format!("{others}, trainer-1 failed 1, trainer-2 running"), "restart trainer-1");
+        // It takes no part in the end of a pass, and nobody writes the model.
+        check("pserver-0 running, trainer-0 failed 9 @2, trainer-1 running", "failed 9");
+        check("pserver-0 running, trainer-0 lost, trainer-1 running", "again trainer-0");
+        check("pserver-0 lost, trainer-0 running, trainer-1 lost", "again pserver-0");
+        let short = Policy { min_trainers: Some(2), ..POLICY };
+        let job = record("pserver-0 running, trainer-0 running, trainer-1 failed 7 @2");
+        assert_eq!(shown(decide(300, &job, &short).0), "failed 7");
+    }
+
+    #[test]
+    fn an_elastic_job_has_as_many_trainers_as_are_wanted() {
+        let two = "pserver-0 running, trainer-0 running, trainer-1 running";
+        check_elastic(300, 1, two, "ask trainer-1");
+        check_elastic(300, 3, &format!("{two}, trainer-2 pending"), "start trainer-2");
+        let mut job = JobRecord { trainers: 1, ..record(two) };
+        let policy = Policy { min_trainers: Some(1), ..POLICY };
+        let leaver = ["trainer-1".parse().unwrap()];
+        job.leave(&leaver, false, 300);
+        assert_eq!(shown(decide(799, &job, &policy).0), "wait Some(800)");
+        assert_eq!(shown(decide(800, &job, &policy).0), "kill trainer-1");
+        job.leave(&leaver, true, 800);
+        assert_eq!(shown(decide(900, &job, &policy).0), "wait Some(20000)");
+        job.replicas[2].state = ReplicaState::Killed;
+        assert_eq!(shown(decide(900, &job, &policy).0), "wait Some(20000)");
+        job.trainers = 2;
+        assert_eq!(shown(decide(900, &job, &policy).0), "start trainer-1");
+    }
+
+    #[test]
+    fn an_elastic_job_is_done_with_trainer_0() {
+        let check = |text: &str, expect: &str| check_elastic(300, 2, text, expect);
+        check("pserver-0 running, trainer-0 succeeded 0, trainer-1 running", "wait Some(20000)");
+        check("pserver-0 running, trainer-0 succeeded 0, trainer-1 failed 1", "succeeded 0");
+        check("pserver-0 running, trainer-0 succeeded 0, trainer-1 pending", "succeeded 0");
+        // It hangs: the servers have heard the goodbyes of all others and given it up.
+        check("pserver-0 succeeded 0, trainer-0 succeeded 0, trainer-1 running", "succeeded 0");
     }
 
     #[test]
@@ -432,7 +528,7 @@ mod tests {
                     _ => replica.metrics = Some(figures.clone()),
                 }
             }
-            idle(&record).unwrap_or_default()
+            idle(&record, false).unwrap_or_default()
         };
         let text = "pserver-0 killed, pserver-1 killed, trainer-0 succeeded 0";
         let local = serde_json::json!({"event": "end", "samples": 8, "remote": false});

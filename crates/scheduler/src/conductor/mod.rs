@@ -3,12 +3,15 @@
 
 pub mod decide;
 
+mod elastic;
+
 use crate::plan::JobPlan;
-use crate::record::{Ending, JobRecord, Verdict};
+use crate::record::{Ending, JobRecord, ReplicaRecord, Verdict};
 use crate::replica::ReplicaId;
 use crate::supervisor::host::{Host, Hosts, Report};
 use crate::supervisor::message::{Command, Event, Signal};
 use contract::ready::Ready;
+use contract::role::Role;
 use contract::state::{JobState, ReplicaState, State};
 use contract::{Error, Result};
 use decide::{Decision, decide};
@@ -27,6 +30,15 @@ pub struct Stop {
     pub reason: Option<String>,
     /// Whether replicas are killed without the time to end by themselves.
     pub is_forced: bool,
+}
+
+/// What somebody asks of a job that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// To end.
+    Stop(Stop),
+    /// To have so many trainers.
+    Scale(u32),
 }
 
 /// Who keeps what a job tells, as it happens. That something cannot be kept is no reason to end a
@@ -60,7 +72,7 @@ pub async fn run(
     plan: &JobPlan,
     hosts: Vec<Host>,
     record: &mut JobRecord,
-    stops: &mut mpsc::Receiver<Stop>,
+    requests: &mut mpsc::Receiver<Request>,
     watch: &mut dyn Watch,
 ) -> Result<Outcome> {
     if hosts.len() != plan.nodes.len() {
@@ -72,7 +84,7 @@ pub async fn run(
     watch.changed(record);
     let mut conductor =
         Conductor { plan, hosts: Hosts::new(hosts), record, served: BTreeMap::new() };
-    let outcome = conductor.run(stops, watch).await;
+    let outcome = conductor.run(requests, watch).await;
     conductor.hosts.close().await;
     outcome
 }
@@ -94,7 +106,7 @@ struct Conductor<'a> {
 impl Conductor<'_> {
     async fn run(
         &mut self,
-        stops: &mut mpsc::Receiver<Stop>,
+        requests: &mut mpsc::Receiver<Request>,
         watch: &mut dyn Watch,
     ) -> Result<Outcome> {
         loop {
@@ -115,8 +127,13 @@ impl Conductor<'_> {
             let pause = wake_ms.map(|moment| Duration::from_millis(moment.saturating_sub(now)));
             tokio::select! {
                 report = self.hosts.next() => self.take_in(report, watch),
-                Some(stop) = stops.recv() => {
-                    self.stop(stop).await;
+                Some(request) = requests.recv() => {
+                    match request {
+                        Request::Stop(stop) => self.stop(stop).await,
+                        Request::Scale(trainers) => {
+                            self.record.scale(self.plan, trainers);
+                        }
+                    }
                     watch.changed(self.record);
                 }
                 () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
@@ -149,10 +166,15 @@ impl Conductor<'_> {
 
     /// The state of the whole while it runs.
     fn state(&self) -> JobState {
-        let runs = |state| matches!(state, ReplicaState::Running | ReplicaState::Succeeded);
+        let is_elastic = self.plan.policy.min_trainers.is_some();
+        let runs = |replica: &ReplicaRecord| match replica.state {
+            ReplicaState::Running | ReplicaState::Succeeded => true,
+            // The others go on.
+            state => is_elastic && state.is_final() && replica.replica.role == Role::Trainer,
+        };
         match self.record.state {
             JobState::Pending | JobState::Starting | JobState::Running
-                if self.record.replicas.iter().all(|replica| runs(replica.state)) =>
+                if self.record.replicas.iter().all(runs) =>
             {
                 JobState::Running
             }
@@ -178,6 +200,11 @@ impl Conductor<'_> {
                 }
             }
             Decision::Restart(id) => self.start(id, now_ms).await?,
+            Decision::Leave { replicas, is_killed } => {
+                self.record.leave(&replicas, is_killed, now_ms);
+                let signal = if is_killed { Signal::Kill } else { Signal::Terminate };
+                self.tell(signal, |id| replicas.contains(&id)).await;
+            }
             Decision::Again(culprit) => {
                 self.record.count_failure(culprit);
                 self.record.rounds += 1;
@@ -200,7 +227,8 @@ impl Conductor<'_> {
             None => Verdict::failed("it ended without a decision".to_owned()),
         };
         let is_checked = verdict.state == JobState::Succeeded && !self.plan.policy.allows_idle;
-        match decide::idle(self.record).filter(|_| is_checked) {
+        let is_elastic = self.plan.policy.min_trainers.is_some();
+        match decide::idle(self.record, is_elastic).filter(|_| is_checked) {
             Some(reason) => Verdict::failed(reason),
             None => verdict,
         }
@@ -211,6 +239,20 @@ impl Conductor<'_> {
         let attempt = self.record.begin(id, now_ms);
         let start = self.plan.start(replica, attempt, &self.served)?;
         self.hosts.send(replica.node, &Command::Start(start)).await
+    }
+
+    /// Signals those of the wanted replicas that run.
+    async fn tell(&mut self, signal: Signal, is_wanted: impl Fn(ReplicaId) -> bool) {
+        for node in 0..self.plan.nodes.len() {
+            let runs = |id| self.record.replica(id).is_some_and(|r| !r.state.is_final());
+            let replicas = self.plan.replicas.iter().filter(|replica| replica.node == node);
+            let replicas: Vec<_> = replicas
+                .map(|replica| replica.id)
+                .filter(|id| runs(*id) && is_wanted(*id))
+                .collect();
+            // A machine that cannot be told is gone, and reported as lost.
+            let _ = self.hosts.send(node, &Command::Signal { replicas, signal }).await;
+        }
     }
 
     async fn stop(&mut self, stop: Stop) {
@@ -232,14 +274,7 @@ impl Conductor<'_> {
     }
 
     async fn signal(&mut self, signal: Signal) {
-        for node in 0..self.plan.nodes.len() {
-            let runs = |id| self.record.replica(id).is_some_and(|r| !r.state.is_final());
-            let replicas = self.plan.replicas.iter().filter(|replica| replica.node == node);
-            let replicas: Vec<_> =
-                replicas.map(|replica| replica.id).filter(|id| runs(*id)).collect();
-            // A machine that cannot be told is gone, and reported as lost.
-            let _ = self.hosts.send(node, &Command::Signal { replicas, signal }).await;
-        }
+        self.tell(signal, |_| true).await;
         if let (Signal::Kill, Some(ending)) = (signal, &mut self.record.ending) {
             ending.is_forced = true;
         }

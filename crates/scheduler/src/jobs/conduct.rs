@@ -8,13 +8,17 @@
 
 use super::directory::JobDirectory;
 use super::segments::{LOG_LIMITS, METRICS_LIMITS, Segments};
+use super::shared;
 use super::site::{Paddle, Site};
 use crate::backend::MetricsLine;
-use crate::conductor::{self, Outcome, Stop, Watch, now_ms};
+use crate::conductor::{self, Outcome, Request, Stop, Watch, now_ms};
+use crate::plan::{self, JobPlan};
 use crate::record::{JobRecord, Verdict};
 use crate::submission::{Package, Place};
-use crate::supervisor::lock::Lock;
-use crate::{ReplicaId, Submission, plan};
+use crate::supervisor::host::Host;
+use crate::supervisor::lock::{self, Lock};
+use crate::supervisor::{guard, leftover};
+use crate::{ReplicaId, Submission};
 use contract::state::{JobState, State};
 use contract::{Error, Kind, Result};
 use sha2::{Digest, Sha256};
@@ -53,10 +57,10 @@ pub async fn conduct(path: &Path, paddle: &Paddle, stops: mpsc::Receiver<Stop>) 
     }
     let mut files = Files::new(&directory);
     files.changed(&mut record);
-    let mut stops = with_requests(stops, directory.clone());
+    let mut requests = with_requests(stops, directory.clone());
     let mut job = Job { submission: &submission, paddle, directory: &directory, site: None };
     let outcome = match &claim {
-        Ok(_) => job.run(&mut record, &mut stops, &mut files).await,
+        Ok(_) => job.run(&mut record, &mut requests, &mut files).await,
         Err(error) => Ok(Verdict::failed(error.chain())),
     };
     let verdict = match outcome {
@@ -64,6 +68,11 @@ pub async fn conduct(path: &Path, paddle: &Paddle, stops: mpsc::Receiver<Stop>) 
         Err(error) => Verdict::failed(error.chain()),
     };
     let verdict = job.deliver(verdict, &mut record, &mut files).await;
+    if let Place::Local(_) = &submission.place
+        && !lock::is_held(&directory.machine().join(guard::LOCK))?
+    {
+        leftover::end_marked(&directory.machine()).await;
+    }
     record.finish(verdict, now_ms());
     files.changed(&mut record);
     Ok(())
@@ -95,17 +104,20 @@ fn claim(submission: &Submission, path: &Path) -> Result<Option<Lock>> {
 }
 
 /// Joins requests of this process with those that lie in the job's directory.
-fn with_requests(mut own: mpsc::Receiver<Stop>, directory: JobDirectory) -> mpsc::Receiver<Stop> {
+fn with_requests(
+    mut own: mpsc::Receiver<Stop>,
+    directory: JobDirectory,
+) -> mpsc::Receiver<Request> {
     let (sender, receiver) = mpsc::channel(4);
     tokio::spawn(async move {
-        let mut seen: Option<Stop> = None;
+        let (mut seen, mut scaled): (Option<Stop>, Option<u32>) = (None, None);
         let mut is_open = true;
         loop {
             tokio::select! {
                 stop = own.recv(), if is_open => match stop {
                     None => is_open = false,
                     Some(stop) => {
-                        if sender.send(stop).await.is_err() {
+                        if sender.send(Request::Stop(stop)).await.is_err() {
                             return;
                         }
                     }
@@ -114,7 +126,14 @@ fn with_requests(mut own: mpsc::Receiver<Stop>, directory: JobDirectory) -> mpsc
                     let found = directory.stop_request().ok().flatten();
                     if let Some(stop) = found.filter(|stop| seen.as_ref() != Some(stop)) {
                         seen = Some(stop.clone());
-                        if sender.send(stop).await.is_err() {
+                        if sender.send(Request::Stop(stop)).await.is_err() {
+                            return;
+                        }
+                    }
+                    let found = directory.scale_request().ok().flatten();
+                    if let Some(trainers) = found.filter(|_| found != scaled) {
+                        scaled = found;
+                        if sender.send(Request::Scale(trainers)).await.is_err() {
                             return;
                         }
                     }
@@ -137,18 +156,25 @@ impl Job<'_> {
     async fn run(
         &mut self,
         record: &mut JobRecord,
-        stops: &mut mpsc::Receiver<Stop>,
+        requests: &mut mpsc::Receiver<Request>,
         files: &mut Files,
     ) -> Result<Verdict> {
         loop {
             let is_again = record.rounds > 0 || record.conductors > 1;
-            let opened = tokio::select! {
-                opened = self.open(record.began_ms, is_again) => opened,
-                Some(stop) = stops.recv() => return Ok(Verdict::killed(stop)),
+            let (plan, hosts) = {
+                let opening = self.open(record.began_ms, is_again);
+                tokio::pin!(opening);
+                loop {
+                    tokio::select! {
+                        opened = &mut opening => break opened?,
+                        Some(request) = requests.recv() => match request {
+                            Request::Stop(stop) => return Ok(Verdict::killed(stop)),
+                            Request::Scale(trainers) => record.trainers = trainers,
+                        },
+                    }
+                }
             };
-            let (nodes, hosts) = opened?;
-            let plan = plan::plan(self.submission, nodes)?;
-            match conductor::run(&plan, hosts, record, stops, files).await? {
+            match conductor::run(&plan, hosts, record, requests, files).await? {
                 Outcome::Over(verdict) => return Ok(verdict),
                 Outcome::Again => {
                     if let Some(site) = self.site.take() {
@@ -162,11 +188,7 @@ impl Job<'_> {
     /// Reaches the machines. After a failure they get time to come back: whatever took one of them
     /// may have been a restart. A job that may be started again also bears that one of them is lost
     /// while it is reached.
-    async fn open(
-        &mut self,
-        began_ms: u64,
-        is_again: bool,
-    ) -> Result<(Vec<plan::Node>, Vec<crate::supervisor::host::Host>)> {
+    async fn open(&mut self, began_ms: u64, is_again: bool) -> Result<(JobPlan, Vec<Host>)> {
         let spec = &self.submission.spec;
         let deadline = Instant::now() + Duration::from_secs(spec.ready_seconds);
         let mut attempts_left = spec.restarts.min(ATTEMPTS_MAX);
@@ -174,9 +196,20 @@ impl Job<'_> {
             let site =
                 Site::open(self.submission, self.directory, self.paddle, began_ms, is_again).await;
             let error = match site {
-                Ok((site, nodes, hosts)) => {
-                    self.site = Some(site);
-                    return Ok((nodes, hosts));
+                Ok((site, nodes, mut hosts)) => {
+                    let plan = plan::plan(self.submission, nodes)?;
+                    let shared = shared::check(&plan, &spec.checkpoint.dir, &mut hosts).await;
+                    match shared {
+                        Ok(()) => {
+                            self.site = Some(site);
+                            return Ok((plan, hosts));
+                        }
+                        Err(error) => {
+                            drop(hosts);
+                            site.close().await;
+                            error
+                        }
+                    }
                 }
                 Err(error) => error,
             };

@@ -121,9 +121,26 @@ impl JobDirectory {
     }
 }
 
+impl JobDirectory {
+    /// Asks for another number of trainers. The newest request counts.
+    pub fn request_scale(&self, trainers: u32) -> Result<()> {
+        write_json(&self.0.join(SCALE), &trainers)
+    }
+
+    /// The number of trainers that was asked for last, if anybody has asked.
+    pub fn scale_request(&self) -> Result<Option<u32>> {
+        match read_json(&self.0.join(SCALE), "number of trainers") {
+            Ok(trainers) => Ok(Some(trainers)),
+            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 const SUBMISSION: &str = "submission.json";
 const STATE: &str = "state.json";
 const STOP: &str = "stop.json";
+const SCALE: &str = "scale.json";
 const LEASH: &str = "leashed";
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {

@@ -13,6 +13,7 @@ pub mod segments;
 
 pub(crate) mod check;
 mod history;
+mod shared;
 mod site;
 
 pub use site::Paddle;
@@ -26,7 +27,10 @@ use crate::record::JobRecord;
 use crate::ssh::package::Manifest;
 use crate::ssh::transfer;
 use crate::submission::{Package, Submission, check_id};
+use crate::supervisor::guard::LOCK as SUPERVISOR_LOCK;
+use crate::supervisor::{leftover, lock};
 use crate::{ReplicaId, conductor};
+use contract::job::FaultTolerance;
 use contract::state::State;
 use contract::{Error, Kind, Result};
 use directory::JobDirectory;
@@ -206,6 +210,10 @@ impl Jobs {
         let is_young = now_ms().saturating_sub(record.began_ms) < START.as_millis() as u64;
         let may_begin = record.conductors == 0 && is_young;
         if !record.state.is_final() && directory.is_leashed() && !is_conducted && !may_begin {
+            let machine = directory.machine();
+            if record.place == "local" && !lock::is_held(&machine.join(SUPERVISOR_LOCK))? {
+                leftover::kill_marked(&machine);
+            }
             let reason = "gone: the process that ran the job died, and all replicas with it";
             let verdict = crate::record::Verdict::failed(reason.to_owned());
             let ended_ms = record.changed_ms;
@@ -315,12 +323,34 @@ impl Backend for Jobs {
 
     fn scale<'a>(&'a self, id: &'a str, trainers: u32) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let record = Jobs::look(&self.directory(id)?)?;
-            let message = "the number of trainers of a running job cannot be changed here";
-            Err(Error::new(Kind::Unsupported, message)
-                .with("id", id)
-                .with("trainers", record.trainers)
-                .with("wanted", trainers))
+            let directory = self.directory(id)?;
+            let own = directory.clone();
+            blocking(move || {
+                let record = Jobs::look(&own)?;
+                let refuse = |kind, message: &str| {
+                    Err(Error::new(kind, message)
+                        .with("id", &record.id)
+                        .with("trainers", record.trainers)
+                        .with("wanted", trainers))
+                };
+                let Some(tolerance) = own.submission()?.spec.fault_tolerance else {
+                    let message = "the number of trainers of this job is fixed: to change it while \
+                                   it runs, submit it with min_trainers and max_trainers";
+                    return refuse(Kind::Unsupported, message);
+                };
+                let FaultTolerance { min_trainers, max_trainers } = tolerance;
+                if !(min_trainers..=max_trainers).contains(&trainers) {
+                    let message =
+                        format!("this job may have from {min_trainers} to {max_trainers} trainers");
+                    return refuse(Kind::Invalid, &message);
+                }
+                if record.state.is_final() {
+                    return refuse(Kind::Conflict, "the job has ended");
+                }
+                own.request_scale(trainers)
+            })
+            .await?;
+            self.revive(&directory).await
         })
     }
 

@@ -2,6 +2,7 @@
 
 use super::figures::Figures;
 use super::files;
+use super::leftover;
 use super::limits::Limits;
 use super::lines::Lines;
 use super::message::{self, Event, Start};
@@ -13,6 +14,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
@@ -38,6 +40,7 @@ pub(super) struct NotStarted {
 /// stay in order. The sentences are for the job's record.
 pub(super) fn spawn(
     start: &Start,
+    supervisor: &Path,
 ) -> std::result::Result<(Child, Output, Vec<String>), NotStarted> {
     let log = start.directory.join(&start.log);
     let is_first = start.attempt == 0;
@@ -51,7 +54,7 @@ pub(super) fn spawn(
         let _ = files::remove(path);
     }
     let (mut limits, notes) = Limits::prepare(start);
-    let outcome = spawn_into(start);
+    let outcome = spawn_into(start, supervisor);
     if let Err(not_started) = &outcome {
         // For those who look for the reason in the log only.
         let _ = writeln!(log, "{}", not_started.message);
@@ -73,7 +76,10 @@ pub(super) fn spawn(
     Ok((child, output, notes))
 }
 
-fn spawn_into(start: &Start) -> std::result::Result<(Child, pipe::Receiver), NotStarted> {
+fn spawn_into(
+    start: &Start,
+    supervisor: &Path,
+) -> std::result::Result<(Child, pipe::Receiver), NotStarted> {
     let io = |source: std::io::Error| NotStarted {
         code: 1,
         message: format!("cannot make a pipe for the output: {source}"),
@@ -96,6 +102,7 @@ fn spawn_into(start: &Start) -> std::result::Result<(Child, pipe::Receiver), Not
     command
         .args(arguments)
         .envs(&start.env)
+        .env(leftover::MARK, supervisor)
         .current_dir(&start.directory)
         .stdin(Stdio::null())
         .stdout(writer.try_clone().map_err(io)?)

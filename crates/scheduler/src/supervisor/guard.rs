@@ -36,6 +36,8 @@ async fn guard(
         Error::io("cannot make the job's directory", source).with("directory", directory.display())
     })?;
     let _lock = Lock::acquire_within(&directory.join(LOCK), PATIENCE).await?;
+    // Both processes of an earlier supervisor may have been killed at once.
+    leftover::end_marked(directory).await;
     let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
     set_child_subreaper(Some(getpid())).map_err(|errno| refused(errno.into()))?;

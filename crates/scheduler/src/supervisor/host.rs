@@ -44,6 +44,8 @@ const NOISE_LINES_MAX: usize = 200;
 const END: Duration = Duration::from_secs(20);
 /// Output waits in its pipes while nobody takes it up here.
 const REPORTS_MAX: usize = 64;
+/// How long a machine may take to try a folder of a network file system.
+const PROBE: Duration = Duration::from_secs(60);
 
 impl Host {
     /// Runs `command`, which is or leads to a `paddle supervise`, and waits until it takes commands.
@@ -107,6 +109,33 @@ impl Host {
             Ok(_) => Err(Error::new(Kind::Damaged, "this is not a supervisor").with("host", name)),
             Err(why) => Err(Error::new(Kind::Unavailable, why).with("host", name)),
         }
+    }
+}
+
+impl Host {
+    /// Asks a supervisor that has not started anything yet to try a folder, and returns what is
+    /// wrong with it.
+    ///
+    /// # Errors
+    /// The supervisor ends or does not answer.
+    pub(crate) async fn probe(&mut self, probe: &Command) -> Result<Option<String>> {
+        let gone = |why: String| Error::new(Kind::Unavailable, why);
+        let line = message::encode(probe)?;
+        let asked = async {
+            self.commands
+                .write_all(line.as_bytes())
+                .await
+                .map_err(|error| gone(error.to_string()))?;
+            loop {
+                if let Event::Probed { problem } = self.reader.next().await.map_err(gone)? {
+                    return Ok(problem);
+                }
+            }
+        };
+        timeout(PROBE, asked).await.map_err(|_| {
+            Error::new(Kind::Timeout, "a machine takes too long to try the checkpoint folder")
+                .with("seconds", PROBE.as_secs())
+        })?
     }
 }
 

@@ -13,6 +13,7 @@ use rustix::process::{
 };
 use std::collections::HashMap;
 use std::io::{BufRead, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
@@ -22,11 +23,12 @@ const EVENTS_MAX: usize = 64;
 const THREADS: usize = 2;
 
 /// Runs until the input ends, the launcher says so, or SIGTERM comes; then kills what is left. In a
-/// namespace the rest dies with this process, which must exit at once.
+/// namespace the rest dies with this process, which must exit at once. `directory` is that of the
+/// supervisor.
 ///
 /// # Errors
 /// The system refuses what a keeper needs. Failures of replicas are reported, not returned.
-pub fn run(is_in_namespace: bool) -> Result<()> {
+pub fn run(directory: &Path, is_in_namespace: bool) -> Result<()> {
     // Before there are threads, which would stay outside.
     let outside = is_in_namespace.then(Outside::leave).flatten();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -34,10 +36,10 @@ pub fn run(is_in_namespace: bool) -> Result<()> {
         .enable_all()
         .build()
         .map_err(refused)?;
-    runtime.block_on(keep(is_in_namespace, outside))
+    runtime.block_on(keep(directory, is_in_namespace, outside))
 }
 
-async fn keep(is_in_namespace: bool, outside: Option<Outside>) -> Result<()> {
+async fn keep(directory: &Path, is_in_namespace: bool, outside: Option<Outside>) -> Result<()> {
     let death = match is_in_namespace {
         true => rustix::process::Signal::KILL,
         // There the guard's death has to be survived for a moment, to kill the others.
@@ -51,13 +53,18 @@ async fn keep(is_in_namespace: bool, outside: Option<Outside>) -> Result<()> {
     let (incoming, mut commands) = mpsc::channel(1);
     std::thread::spawn(|| write_events(outgoing));
     std::thread::spawn(move || read_commands(&incoming));
-    let mut keeper = Keeper { replicas: HashMap::new(), outside, events };
+    let directory = directory.to_owned();
+    let mut keeper = Keeper { directory, replicas: HashMap::new(), outside, events };
     let _ = keeper.events.send(Event::Opened { version: message::VERSION }).await;
     loop {
         tokio::select! {
             command = commands.recv() => match command {
                 Some(Command::Start(start)) => keeper.start(&start).await,
                 Some(Command::Signal { replicas, signal }) => keeper.signal(&replicas, signal),
+                Some(Command::Probe(probe)) => {
+                    let answer = super::probe::answer(&probe).await;
+                    let _ = keeper.events.send(answer).await;
+                }
                 Some(Command::Close) | None => break,
             },
             _ = ends.recv() => keeper.reap(),
@@ -76,6 +83,7 @@ fn refused(source: std::io::Error) -> Error {
 }
 
 struct Keeper {
+    directory: PathBuf,
     /// Replicas that run, by the process that is theirs.
     replicas: HashMap<Pid, Running>,
     outside: Option<Outside>,
@@ -90,7 +98,7 @@ struct Running {
 impl Keeper {
     async fn start(&mut self, start: &Start) {
         let replica = start.replica;
-        let (child, output, notes) = match child::spawn(start) {
+        let (child, output, notes) = match child::spawn(start, &self.directory) {
             Ok(started) => started,
             Err(NotStarted { code, message }) => {
                 let exited = Event::Exited { replica, code, message: Some(message) };

@@ -3,13 +3,23 @@
 //! This process must be a subreaper: then a descendant that loses its parent becomes our child,
 //! and every process of the job is reached from here by its chain of parents, whatever group or
 //! session it is in.
+//!
+//! What a supervisor leaves behind whose two processes were killed at once has no such chain any
+//! more. It is found by a variable that it inherited ([`MARK`]), as long as it has not removed it.
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use std::collections::HashMap;
-use std::time::Duration;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The variable that names the directory of the supervisor in every process that it starts.
+pub(crate) const MARK: &str = "PADDLE_SUPERVISOR_DIR";
 
 /// Between two looks. Processes that were killed need a moment, and may have forked before.
 const LOOK: Duration = Duration::from_millis(2);
+/// How long the end of what was left behind is waited for: a process may hang in the kernel.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Kills all descendants and returns when there are none.
 pub(super) async fn end() {
@@ -24,6 +34,37 @@ pub(super) async fn end() {
         }
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Kills what an earlier supervisor of this directory, which has ended, left behind, and waits for
+/// its end. Whether there was anything.
+pub(crate) async fn end_marked(directory: &Path) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    let mut was_there = false;
+    loop {
+        if !kill_marked(directory) || Instant::now() >= deadline {
+            return was_there;
+        }
+        was_there = true;
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// As [`end_marked`], without waiting.
+pub(crate) fn kill_marked(directory: &Path) -> bool {
+    let own = rustix::process::getpid();
+    let wanted = [MARK.as_bytes(), b"=", directory.as_os_str().as_bytes()].concat();
+    let mut was_there = false;
+    for (pid, _) in processes() {
+        // Of others' processes, and of those that have just ended, the environment cannot be read.
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let is_marked = environment.split(|byte| *byte == 0).any(|entry| entry == wanted);
+        if let Some(pid) = Pid::from_raw(pid).filter(|pid| is_marked && *pid != own) {
+            was_there = true;
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    was_there
 }
 
 /// The memory that a process and all its descendants use, as far as it is in the machine's own.

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 /// Counts up when a message changes its meaning. Both sides are the same program, but over SSH not
 /// always the same release.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The longest line: a replica's environment may be large, and so may a piece of its output.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
 
@@ -30,8 +30,34 @@ pub enum Command {
         /// The signal.
         signal: Signal,
     },
+    /// Try whether a folder is shared with another machine.
+    Probe(Probe),
     /// Kill whatever is left, and end. The end of the input means the same.
     Close,
+}
+
+/// A file by which two machines find out whether they share a folder.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probe {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The name of the file.
+    pub name: String,
+    /// What to do with it.
+    pub action: ProbeAction,
+}
+
+/// What to do with the file of a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeAction {
+    /// Write it.
+    Write,
+    /// Look for it, for a few seconds.
+    Find,
+    /// Remove it.
+    Remove,
 }
 
 /// A replica to start.
@@ -131,6 +157,11 @@ pub enum Event {
     Note {
         /// The sentence.
         text: String,
+    },
+    /// The answer to a probe.
+    Probed {
+        /// What went wrong, if something did.
+        problem: Option<String>,
     },
     /// A replica has ended, or could not be started. Everything it printed was reported before.
     Exited {

@@ -13,6 +13,9 @@
 //! of others, such as those of `ssh`, look like nobody's. Elsewhere guard and keeper are
 //! *subreapers*: whoever loses its parent becomes their child, and is found by walking `/proc`.
 //!
+//! When both are killed at once, what they kept runs on. The next supervisor of the same directory,
+//! the end of the job and `paddle kill` find it by a variable that all processes inherit.
+//!
 //! [`host`] is the conductor's end of the pipe.
 
 pub mod guard;
@@ -24,7 +27,8 @@ pub mod message;
 mod child;
 mod figures;
 mod files;
-mod leftover;
+pub(crate) mod leftover;
 mod limits;
 mod lines;
 mod namespace;
+mod probe;

@@ -35,6 +35,8 @@ pub struct Resume {
     pub batches: u64,
     /// Whether an earlier process has finished all training: nothing is left to do but to leave.
     pub has_left: bool,
+    /// Whether trainers come and go, so that none has a fixed part of the data.
+    pub is_elastic: bool,
 }
 
 /// Brings the values for a batch and takes its gradients.

@@ -235,6 +235,7 @@ impl Updater for Remote {
             pass: start.pass,
             batches: start.batches,
             has_left: start.has_left,
+            is_elastic: start.is_elastic,
         }
     }
 

@@ -224,6 +224,22 @@ pub(crate) struct Limits {
     /// Start a failed trainer or server again, up to this often per rank
     #[arg(long, value_name = "N", default_value = "0", value_parser = number::parse::<u32>)]
     pub(crate) restarts: u32,
+    /// Go on when trainers die for good, as long as there are this many; needs --master
+    #[arg(
+        long = "min_trainers",
+        alias = "min-trainers",
+        value_name = "N",
+        value_parser = number::parse::<u32>
+    )]
+    pub(crate) min_trainers: Option<u32>,
+    /// Allow up to this many trainers, see `paddle scale`; needs --master
+    #[arg(
+        long = "max_trainers",
+        alias = "max-trainers",
+        value_name = "N",
+        value_parser = number::parse::<u32>
+    )]
+    pub(crate) max_trainers: Option<u32>,
     /// Time that replicas get to end when they are asked to
     #[arg(long, value_name = "TIME", default_value = "5", value_parser = parse_seconds)]
     pub(crate) grace: u64,

@@ -37,8 +37,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let jobs = find::open()?;
     // What can be known to be wrong is said before anything is started.
-    let plan = jobs.plan(&built.submission)?;
+    let mut plan = jobs.plan(&built.submission)?;
     if args.dry_run {
+        // Those that an elastic job may get later are not started.
+        let trainers = built.submission.spec.trainers;
+        plan.replicas.retain(|one| one.id.is_server() || one.id.rank < trainers);
         return dry_run::print(&plan, args.output);
     }
     earlier::check(&built.submission)?;

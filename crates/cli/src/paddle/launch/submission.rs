@@ -5,7 +5,7 @@ use super::{mpi, ssh, trainer};
 use crate::jobs::find::ORIGIN;
 use cli::program::Missing;
 use contract::env::{SetBy, variable};
-use contract::job::{CheckpointSpec, DataSpec, JobSpec, Resources, RoleResources};
+use contract::job::{CheckpointSpec, DataSpec, FaultTolerance, JobSpec, Resources, RoleResources};
 use contract::port::Ports;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result, name};
@@ -123,11 +123,13 @@ pub(super) fn spec(args: &Args, workspace: &Path, counts: &Counts) -> Result<Job
         memory: limits.pserver_memory,
         ..Resources::default()
     };
+    let trainers = args.trainers.unwrap_or(counts.trainers);
     Ok(JobSpec {
         name: args.name.clone().unwrap_or_else(|| default_name(workspace)),
         user: user(),
         datacenter: "local".to_owned(),
-        trainers: args.trainers.unwrap_or(counts.trainers),
+        trainers,
+        fault_tolerance: fault_tolerance(args, trainers),
         pservers: args.pservers.unwrap_or(counts.pservers),
         master: args.data.master,
         data: data(args),
@@ -152,6 +154,16 @@ pub(super) fn spec(args: &Args, workspace: &Path, counts: &Counts) -> Result<Job
         allow_idle: limits.allow_idle,
         env: args.env.iter().map(|entry| env_variable(entry)).collect::<Result<_>>()?,
         ..JobSpec::default()
+    })
+}
+
+/// A job that names one of its limits is elastic; by default it may shrink to one trainer, and not
+/// grow.
+fn fault_tolerance(args: &Args, trainers: u32) -> Option<FaultTolerance> {
+    let (least, most) = (args.limits.min_trainers, args.limits.max_trainers);
+    (least.is_some() || most.is_some()).then(|| FaultTolerance {
+        min_trainers: least.unwrap_or(1),
+        max_trainers: most.unwrap_or(trainers),
     })
 }
 

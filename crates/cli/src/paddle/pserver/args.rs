@@ -28,6 +28,10 @@ pub(crate) struct Args {
     /// Number of trainers of the job [default: 1]
     #[arg(long = "num_gradient_servers", alias = "num-gradient-servers", value_name = "N")]
     pub(crate) num_gradient_servers: Option<u32>,
+    /// Go on when trainers die, as long as there are this many; the number of trainers is then the
+    /// most there may be [default: all are needed]
+    #[arg(long = "min_trainers", alias = "min-trainers", value_name = "N")]
+    pub(crate) min_trainers: Option<u32>,
     /// Any text; it only makes the process easy to find
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) comment: String,

@@ -49,6 +49,7 @@ fn configure(args: &Args, environment: &Environment) -> Result<ServerConfig> {
     })?;
     let mut config = ServerConfig {
         preset: args.index.zip(args.servers),
+        min_trainers: args.min_trainers,
         token: environment.token.clone(),
         tls: args.service.tls()?,
         trainer_timeout: timeout,

@@ -31,6 +31,23 @@ pub(crate) fn a_field_that_cannot_be_honoured_is_refused_by_name(harness: &dyn H
     assert_eq!(error.kind(), Kind::Unsupported, "{error}");
 }
 
+pub(crate) fn a_checkpoint_folder_is_one_for_all_servers(harness: &dyn Harness) {
+    let job = Job::new(harness, 2, "true").with(|spec| spec.checkpoint.dir = "kept".to_owned());
+    let record = job.run();
+    let is_shared = harness.workspace(job.folder(), 0) == harness.workspace(job.folder(), 1);
+    if is_shared {
+        assert_eq!(record.state, JobState::Succeeded, "{record:#?}");
+        return;
+    }
+    assert_eq!((record.state, record.exit_code), (JobState::Failed, Some(1)), "{record:#?}");
+    assert!(record.reason.contains("the checkpoint folder on"), "{}", record.reason);
+    assert!(record.reason.contains("/kept"), "{}", record.reason);
+    assert!(record.replicas.is_empty(), "nothing was started: {record:#?}");
+    let job = Job::new(harness, 2, "true");
+    let folder = job.folder().join("kept").to_str().unwrap().to_owned();
+    job.with(|spec| spec.checkpoint.dir = folder).succeed();
+}
+
 pub(crate) fn the_time_limit_ends_the_job(harness: &dyn Harness) {
     let job =
         Job::new(harness, 1, "exec sleep 1000").with(|spec| spec.time_limit_seconds = Some(4));

@@ -1,6 +1,7 @@
 //! What every backend must do, as a list of trials. `suite!` makes a test of each for one place.
 
 pub(crate) mod asking;
+pub(crate) mod elastic;
 pub(crate) mod ending;
 pub(crate) mod environment;
 pub(crate) mod failing;
@@ -38,6 +39,7 @@ macro_rules! suite {
             failing::restarts_end;
             failing::servers_that_nobody_used_are_named;
             limits::a_field_that_cannot_be_honoured_is_refused_by_name;
+            limits::a_checkpoint_folder_is_one_for_all_servers;
             limits::the_time_limit_ends_the_job;
             limits::too_much_memory_ends_the_replica_with_that_reason;
             asking::the_same_job_again_starts_nothing_new;
@@ -53,6 +55,9 @@ macro_rules! suite {
             surviving::a_killed_conductor_is_replaced_and_the_job_finishes;
             surviving::a_job_that_lost_conductor_and_guard_is_revived_by_a_list;
             surviving::a_killed_supervisor_is_a_fault_like_any_other;
+            surviving::processes_of_a_supervisor_that_was_killed_as_a_whole_are_found;
+            elastic::trainers_join_and_leave_a_running_job;
+            elastic::a_job_goes_on_without_a_trainer_that_cannot_run;
         }
     };
     ($harness:expr; $($module:ident :: $trial:ident;)*) => {

@@ -47,6 +47,30 @@ pub(crate) fn a_job_that_lost_conductor_and_guard_is_revived_by_a_list(harness: 
     assert_eq!((record.state, record.conductors), (JobState::Succeeded, 2), "{record:#?}");
 }
 
+/// Guard and keeper at once: nobody is left who would end what they kept.
+pub(crate) fn processes_of_a_supervisor_that_was_killed_as_a_whole_are_found(
+    harness: &dyn Harness,
+) {
+    let kill = |job: &Job<'_>| {
+        job.submit().await_file(0, "started-0");
+        // Stopped first, so that none can react to the death of another.
+        let supervisors = job.processes_running("supervise");
+        for name in ["STOP", "KILL"] {
+            for pid in &supervisors {
+                signal(*pid, name);
+            }
+        }
+        job.await_end()
+    };
+    let record = kill(&Job::new(harness, 1, UNTIL_THE_SECOND).with(|spec| spec.restarts = 3));
+    assert_eq!(record.state, JobState::Succeeded, "{record:#?}");
+    let job = Job::new(harness, 1, UNTIL_THE_SECOND);
+    if job.submission.place.name() == "local" {
+        let record = kill(&job);
+        assert_eq!((record.state, record.exit_code), (JobState::Failed, Some(1)), "{record:#?}");
+    }
+}
+
 /// The supervisor takes its machine's replicas with it; with restarts the job goes on.
 pub(crate) fn a_killed_supervisor_is_a_fault_like_any_other(harness: &dyn Harness) {
     let kill = |job: &Job<'_>| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use contract::{Error, Kind, Result};
 
 use super::super::package::expand;
-use crate::supervisor::{guard, lock};
+use crate::supervisor::{guard, leftover, lock};
 
 /// A supervisor gives its replicas no time, so it needs little itself.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,7 +28,8 @@ pub(super) async fn kill(
     };
     let mut killed = Vec::new();
     for candidate in candidates {
-        if lock::end_holder(&candidate.join(guard::LOCK), PATIENCE).await? {
+        let ran = lock::end_holder(&candidate.join(guard::LOCK), PATIENCE).await?;
+        if leftover::end_marked(&candidate).await || ran {
             killed.push(candidate.to_string_lossy().into_owned());
         }
     }
