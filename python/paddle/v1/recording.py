@@ -6,7 +6,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from paddle.v2 import attr, data_type, mistake
@@ -96,6 +96,8 @@ class Recording:
 
 
 _current: Recording | None = None
+# What lasts as long as a configuration that was run as a program.
+_program = ExitStack()
 
 
 def current() -> Recording:
@@ -104,7 +106,7 @@ def current() -> Recording:
     if _current is None:
         # Somebody imports a configuration, or runs it as a program.
         _current = Recording()
-        planning.sketched().__enter__()
+        _program.enter_context(planning.sketched())
         atexit.register(_train_program, _current)
     return _current
 
