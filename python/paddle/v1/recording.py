@@ -107,13 +107,14 @@ def current() -> Recording:
         # Somebody imports a configuration, or runs it as a program.
         _current = Recording()
         _program.enter_context(planning.sketched())
-        atexit.register(_train_program, _current)
+        # The interpreter takes this name away before its end.
+        path = getattr(sys.modules.get("__main__"), "__file__", None)
+        atexit.register(_train_program, _current, path)
     return _current
 
 
-def _train_program(recording: Recording) -> None:
+def _train_program(recording: Recording, path: str | None) -> None:
     """Trains a configuration that was run as a program, `python trainer_config.py`."""
-    path = getattr(sys.modules.get("__main__"), "__file__", None)
     has_failed = hasattr(sys, "last_type")
     if path is None or has_failed or recording.outputs_place is None:
         return
