@@ -267,7 +267,7 @@ def place_of(error: BaseException) -> str:
         return f"{_shown(error.filename)}:{error.lineno}"
     here, ours = os.getcwd() + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep
     frames = traceback.extract_tb(error.__traceback__)
-    outside = [frame for frame in frames if not frame.filename.startswith(ours)]
+    outside = [frame for frame in frames if not frame.filename.startswith((ours, "<frozen"))]
     own = [f for f in outside if f.filename.startswith(here) or not f.filename.startswith("/")]
     for frame in reversed(own or outside or list(frames)):
         return f"{_shown(frame.filename)}:{frame.lineno}"

@@ -40,24 +40,25 @@ def open_file(file: Any, *arguments: Any, **named: Any) -> Any:
 def _folder() -> str | None:
     """Where those files are; None if nobody has said which trainer this is."""
     rank = os.environ.get("PADDLE_INIT_TRAINER_ID")
+    told = {_ID: rank, _COUNT: os.environ.get("PADDLE_INIT_NUM_GRADIENT_SERVERS") or "1"}
     for folder in ("/", "."):
-        # Another trainer's, or one of an earlier job, is none of ours.
-        if (found := _read_id(folder)) is not None and rank in (None, "", found):
+        found = {name: _read(os.path.join(folder, name)) for name in told}
+        # Those of another trainer, or of an earlier job, are none of ours.
+        if found == told or (not rank and found[_ID] is not None):
             return folder
     if not rank:
         return None
     own = os.environ.get("PADDLE_LOG_DIR") or "."
     os.makedirs(own, exist_ok=True)
-    count = os.environ.get("PADDLE_INIT_NUM_GRADIENT_SERVERS") or "1"
-    for name, text in ((_ID, rank), (_COUNT, count)):
+    for name, text in told.items():
         with builtins.open(os.path.join(own, name), "w", encoding="utf-8") as file:
             file.write(f"{text}\n")
     return own
 
 
-def _read_id(folder: str) -> str | None:
+def _read(path: str) -> str | None:
     try:
-        with builtins.open(os.path.join(folder, _ID), encoding="utf-8") as file:
+        with builtins.open(path, encoding="utf-8") as file:
             return file.read(64).strip()
     except (OSError, UnicodeDecodeError):
         return None
