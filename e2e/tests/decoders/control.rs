@@ -31,8 +31,9 @@ pub(crate) fn readiness_line() -> Row {
 
 /// A job as front doors describe it.
 pub(crate) fn job_spec() -> Row {
-    let spec = JobSpec { trainers: 4, pservers: 2, master: true, ..JobSpec::default() };
     let named = r#"{"version":1,"name":"ctr","user":"u","datacenter":"d","package":"/p","entry":"python train.py"}"#;
+    let spec = JobSpec::from_json(named).unwrap_or_default();
+    let spec = JobSpec { trainers: 4, pservers: 2, master: true, ..spec };
     let full = spec.to_json().unwrap_or_default();
     Row {
         name: "job spec",
@@ -47,7 +48,7 @@ pub(crate) fn job_spec() -> Row {
 pub(crate) fn conf_py() -> Row {
     let conf = "# hosts\nHOSTS = [\n    'root@192.168.0.1:22',\n    \"paddle@node-2\",\n]\n\
                 PADDLE_NIC = 'eth0'\nPADDLE_PORT = 7164\nPADDLE_PORTS_NUM = 2\nUSE = (1, -2.5e3, \
-                None, True, {'a': [r'b', 'c']})\n";
+                None, True, [r'b', 'c'])\n";
     Row {
         name: "conf.py",
         samples: lines(&[conf, "HOSTS = ['a', 'b',]\n"]),
@@ -74,7 +75,7 @@ pub(crate) fn supervisor_command() -> Row {
 pub(crate) fn supervisor_event() -> Row {
     let opened = r#"{"opened":{"version":1}}"#;
     let exited = r#"{"exited":{"replica":"trainer-1","code":137,"message":"x"}}"#;
-    let log = r#"{"log":{"replica":"master","text":"one\ntwo\n"}}"#;
+    let log = r#"{"log":{"replica":"master-0","output":{"text":"one\ntwo\n"}}}"#;
     Row {
         name: "supervisor event",
         samples: lines(&[opened, exited, log]),
