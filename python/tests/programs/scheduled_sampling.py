@@ -14,9 +14,7 @@ START = 0
 
 
 def network():
-    source = paddle.layer.data(
-        name="source", type=paddle.data_type.integer_value_sequence(WORDS)
-    )
+    source = paddle.layer.data(name="source", type=paddle.data_type.integer_value_sequence(WORDS))
     encoded = paddle.networks.simple_gru(
         input=paddle.layer.embedding(input=source, size=SIZE), size=SIZE
     )
@@ -36,12 +34,8 @@ def network():
         paddle.layer.max_id(input=predicted, name="made_word")
         return predicted
 
-    target = paddle.layer.data(
-        name="target", type=paddle.data_type.integer_value_sequence(WORDS)
-    )
-    is_true = paddle.layer.data(
-        name="is_true", type=paddle.data_type.dense_vector_sequence(1)
-    )
+    target = paddle.layer.data(name="target", type=paddle.data_type.integer_value_sequence(WORDS))
+    is_true = paddle.layer.data(name="is_true", type=paddle.data_type.dense_vector_sequence(1))
     following = paddle.layer.data(
         name="following", type=paddle.data_type.integer_value_sequence(WORDS)
     )
