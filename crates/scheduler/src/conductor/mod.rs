@@ -73,6 +73,9 @@ pub async fn run(
     let mut conductor =
         Conductor { plan, hosts: Hosts::new(hosts), record, served: BTreeMap::new() };
     let outcome = conductor.run(stops, watch).await;
+    if let Ok(Outcome::Over(_)) = outcome {
+        conductor.hosts.dismiss().await?;
+    }
     conductor.hosts.close().await;
     outcome
 }

@@ -30,7 +30,8 @@ pub enum Command {
         /// The signal.
         signal: Signal,
     },
-    /// Kill whatever is left, and end. The end of the input means the same.
+    /// Kill whatever is left, and end: the job is over. Without it the end of the input does the
+    /// same, but the job may come back for another round.
     Close,
 }
 

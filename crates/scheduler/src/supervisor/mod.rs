@@ -23,8 +23,7 @@ pub mod message;
 
 mod child;
 mod figures;
-mod files;
+pub(crate) mod files;
 mod leftover;
 mod limits;
-mod lines;
 mod namespace;

@@ -7,6 +7,7 @@ pub(crate) mod failing;
 pub(crate) mod limits;
 pub(crate) mod output;
 pub(crate) mod running;
+pub(crate) mod servers;
 pub(crate) mod surviving;
 
 /// The trials as tests, for `$harness`, an expression. Use it in a module of its own.
@@ -34,6 +35,7 @@ macro_rules! suite {
             failing::a_failed_trainer_is_started_again_when_asked_for;
             failing::restarts_end;
             failing::servers_that_nobody_used_are_named;
+            failing::a_server_that_cannot_serve_ends_the_job;
             limits::a_field_that_cannot_be_honoured_is_refused_by_name;
             limits::the_time_limit_ends_the_job;
             limits::too_much_memory_ends_the_replica_with_that_reason;
@@ -42,6 +44,7 @@ macro_rules! suite {
             asking::a_list_shows_the_jobs_of_one_origin;
             asking::what_is_not_there_is_said_to_be_not_there;
             asking::an_ended_job_can_be_forgotten_and_a_running_one_not;
+            asking::a_job_whose_launcher_was_killed_is_forgotten_after_a_day;
             ending::a_kill_lets_programs_finish;
             ending::a_forced_kill_waits_for_nobody;
             ending::a_job_is_killed_while_it_starts;
@@ -49,6 +52,7 @@ macro_rules! suite {
             ending::daemons_of_programs_end_with_the_job;
             surviving::a_killed_conductor_is_replaced_and_the_job_finishes;
             surviving::a_job_that_lost_conductor_and_guard_is_revived_by_a_list;
+            surviving::a_job_whose_record_is_lost_begins_anew;
             surviving::a_killed_supervisor_is_a_fault_like_any_other;
         }
     };
