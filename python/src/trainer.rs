@@ -1,4 +1,5 @@
 //! `paddle._native.Trainer` and `paddle._native.Inference`: steps and answers of a network.
+#![expect(clippy::needless_pass_by_value, reason = "Python hands over owned values")]
 
 use crate::description::parse;
 use crate::error::raise;

@@ -401,7 +401,7 @@ def test_a_pass_that_is_taken_up_again_does_not_shorten_the_one_after_it(tmp_pat
             samples = iter(reader())
             first = next(samples)
             # Nothing of the first pass is in the checkpoint that the servers go back to.
-            consumer.servers = [(0, 77)]
+            consumer.epoch = (0, 77)
             second = [first, *samples]
         finally:
             cloud.set_consumer(None)

@@ -56,7 +56,7 @@ impl Fused for ColumnSums {
         let mut output = vec![0.0; rows * self.width()];
         let pairs = output.par_chunks_mut(self.width()).zip(inputs[0].par_chunks(self.width));
         pairs.for_each(|(output, x)| {
-            self.for_each(|to, from, weight| output[to] += weight * x[from])
+            self.for_each(|to, from, weight| output[to] += weight * x[from]);
         });
         output
     }

@@ -2,7 +2,7 @@
 //! may look at between the two halves.
 
 use crate::matching::Matching;
-use crate::model_file::{self, Beside};
+use crate::model_file::{self, Beside, WriteState};
 use crate::parameters::Parameters;
 use crate::recipe::Recipe;
 use crate::servers::Servers;
@@ -292,8 +292,7 @@ impl Trainer {
     /// where the optimizer is in this process, what is needed to go on with the training.
     pub fn save(&self, directory: &Path, files: Vec<(String, Vec<u8>)>) -> Result<()> {
         let write = |writer: &mut dyn Write| self.updater.write_state(self.steps, writer);
-        let state: Option<&dyn Fn(&mut dyn Write) -> Result<()>> =
-            if self.updater.keeps_state() { Some(&write) } else { None };
+        let state = self.updater.keeps_state().then_some(&write as &WriteState<'_>);
         let beside = Beside { files, state };
         model_file::save_directory(&self.parameters, directory, self.test_view, &beside)
     }

@@ -133,9 +133,12 @@ fn control_c_lets_programs_finish_and_a_second_one_does_not() {
 #[test]
 fn what_does_not_end_in_its_grace_is_killed() {
     let job = Job::new();
-    let launch = spawn(
-        job.launch(&["--grace=1"], "trap '' TERM; touch started; while :; do sleep 0.01; done"),
-    );
+    let script = "trap '' TERM; touch started; while :; do sleep 0.01; done";
+    let launch = job.launch(&["--grace=1"], script);
+    // The tests may run under nohup themselves.
+    let mut listening = job.command("env", &["--default-signal=HUP"]);
+    listening.arg(launch.get_program()).args(launch.get_args());
+    let launch = spawn(listening);
     job.await_file("started");
     signal(launch.id(), "HUP");
     assert_eq!(job.finish(launch).code, 129);

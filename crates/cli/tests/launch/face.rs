@@ -104,12 +104,11 @@ fn a_dry_run_under_mpi_names_the_ranks() {
 
 #[test]
 fn wrong_calls_for_clusters_say_what_to_do() {
-    let calls: [&[&str]; 17] = [
+    let calls: [&[&str]; 16] = [
         &["--hosts=a,b"],
         &["--hosts=a,a", "-p", ".", "--", "true"],
         &["--hosts=a", "-p", ".", "-j", "/x", "--", "true"],
         &["--hosts=a", "-j", "x", "--", "true"],
-        &["--hosts=a", "-j", "/x", "--config=trainer_config.py"],
         &["--hosts=a", "-j", "/x", "--trainer_id=1"],
         &["--hosts=a", "-j", "/x", "--lr=1", "true"],
         &["--hosts=a", "-j", "/x", "--show_stat", "--", "true"],

@@ -196,7 +196,7 @@ fn labels_that_are_no_objects_are_refused() {
 fn objects_are_found_once_each_and_the_best_are_kept() {
     let find = |keep: usize| {
         let attributes = json!({
-            "classes": 3, "background": 0, "nms_threshold": 0.45, "nms_top_k": 5,
+            "classes": 3, "background": 0, "nms_threshold": 0.4, "nms_top_k": 5,
             "keep_top_k": keep, "confidence_threshold": 0.2,
         });
         let net = judged("detection_output", false, &attributes);

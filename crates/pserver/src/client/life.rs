@@ -29,7 +29,9 @@ impl Client {
         let begin = || Request::of(Verb::Begin, Head::default());
         let others = self.links.iter().skip(1);
         try_join_all(others.map(|link| ask_one(link, begin()))).await?;
-        self.ask_first(begin()).await.map(|_| ())
+        self.ask_first(begin()).await?;
+        self.has_begun.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Says that this trainer has no more data in this pass, and waits until none has.

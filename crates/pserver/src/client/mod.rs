@@ -59,6 +59,8 @@ pub struct Client {
     is_resting: AtomicBool,
     /// Values were set that the servers could not make again.
     has_set: AtomicBool,
+    /// Whether values that are set are no first ones any more. Only trainer 0 brings first ones.
+    has_begun: AtomicBool,
     shelf: Shelf,
     heartbeats: Vec<tokio::task::AbortHandle>,
 }
@@ -183,6 +185,7 @@ impl Client {
             pass: AtomicU64::new(0),
             is_resting: AtomicBool::new(false),
             has_set: AtomicBool::new(false),
+            has_begun: AtomicBool::new(shared.config.rank != 0),
             shelf: Shelf::default(),
             heartbeats: Vec::new(),
         };

@@ -5,7 +5,8 @@ use super::plan::{Plan, Request};
 use super::split::Rows;
 use super::{Client, Pull, PullStyle, PushReport, Value};
 use crate::message::{
-    FLAG_AVERAGED, FLAG_DROPPED, FLAG_DUPLICATE, FLAG_LAST, FLAG_READ_ONLY, Head, Payload, Verb,
+    FLAG_AVERAGED, FLAG_DROPPED, FLAG_DUPLICATE, FLAG_LAST, FLAG_READ_ONLY, Head, Joined, Payload,
+    Verb,
 };
 use contract::{Error, Kind, Result};
 use futures_util::future::try_join_all;
@@ -107,14 +108,16 @@ impl Client {
         Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Sets values as they are: trainer 0, before [`Client::begin`]. What the optimizer keeps
-    /// beside them starts anew. Of a key that repeats the last row counts.
+    /// Sets values as they are: trainer 0 before [`Client::begin`], or any trainer in mid training.
+    /// What the optimizer keeps beside them starts anew. Of a key that repeats the last row counts.
     pub async fn set(&self, values: &[Value<'_>]) -> Result<()> {
         let rows = self.given_rows(values, true)?;
+        let are_first = !self.has_begun.load(Ordering::Relaxed);
         let mut requests = Vec::with_capacity(self.links.len());
         for (number, link) in self.links.iter().enumerate() {
-            // An earlier process of trainer 0 has set them there, and training has begun.
-            if !link.progress().joined.as_ref().is_none_or(|joined| joined.needs_values) {
+            // An earlier process of trainer 0 has set the first values there, and training has begun.
+            let has_first = |joined: &Joined| !joined.needs_values;
+            if are_first && link.progress().joined.as_ref().is_some_and(has_first) {
                 requests.push(Vec::new());
                 continue;
             }

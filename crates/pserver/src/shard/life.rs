@@ -109,10 +109,6 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
 
     pub(super) fn set(&mut self, payload: &Payload<B>) -> Result<Reply> {
         let job = self.job.as_mut().ok_or_else(not_joined)?;
-        if job.epoch.has_begun {
-            let message = "training has begun; values can be set only before that";
-            return Err(Error::new(Kind::Conflict, message));
-        }
         for entry in &payload.entries {
             job.table(entry.parameter)?.check(payload, entry, true)?;
         }

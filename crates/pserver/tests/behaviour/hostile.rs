@@ -1,7 +1,7 @@
 //! Peers that have passed the handshake and mean ill, or have gone mad: they are refused by name, and
 //! the shard serves the others.
 
-use super::shard::{DENSE, SPARSE, Scene};
+use super::scene::{DENSE, SPARSE, Scene};
 use contract::mode::Mode;
 use contract::{Error, Kind};
 use pserver::message::{Head, Verb};

@@ -1,6 +1,6 @@
 //! Trainers and shards in random interleavings: nobody waits for ever, and all get the same values.
 
-use super::shard::{Scene, message};
+use super::scene::{Scene, message};
 use contract::mode::Mode;
 use proptest::prelude::*;
 use pserver::message::{FLAG_LAST, FLAG_READ_ONLY, Head, Verb};

@@ -5,4 +5,5 @@ mod checkpoint;
 mod client;
 mod hostile;
 mod interleaving;
+mod scene;
 mod shard;

@@ -15,13 +15,16 @@ const DONE: &str = "done";
 /// What a training in this process is beyond its values, see [`crate::updater::Updater`].
 const STATE: &str = "trainer_state";
 
+/// Writes what a training needs to go on.
+pub type WriteState<'a> = dyn Fn(&mut dyn Write) -> Result<()> + 'a;
+
 /// What a pass directory has beside the parameters.
 #[derive(Default)]
 pub struct Beside<'a> {
     /// Names and contents of further files.
     pub files: Vec<(String, Vec<u8>)>,
     /// Writes the state of the training.
-    pub state: Option<&'a dyn Fn(&mut dyn Write) -> Result<()>>,
+    pub state: Option<&'a WriteState<'a>>,
 }
 
 /// What to do about a parameter that the directory does not have, as

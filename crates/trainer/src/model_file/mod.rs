@@ -18,7 +18,7 @@ mod safetensors;
 mod tar;
 
 pub use directory::{
-    Beside, Missing, load_pass, open_state, pass_directory, save_directory, save_pass,
+    Beside, Missing, WriteState, load_pass, open_state, pass_directory, save_directory, save_pass,
 };
 pub use safetensors::{init_from_safetensors, to_safetensors};
 pub use tar::{from_tar, init_from_tar, to_tar};

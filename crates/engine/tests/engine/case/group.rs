@@ -205,29 +205,35 @@ fn nested() -> Case {
     case.with_batches(NESTED)
 }
 
-/// A step that gives a row and a sequence; a layer takes one of them.
+/// A step that gives a row and a sequence; a layer takes one of them. Only what is taken has
+/// parameters: those of the other would not matter.
 fn of_both_levels(place: usize, level: &'static str) -> Case {
     let variant = format!("{place} of a row and a sequence");
     let case = Case::new("recurrent_group_output", &variant, move |net, _| {
         let inputs = [net.input("a", Level::Nested, 2)];
+        let plain =
+            |name: &str, inputs: &[&str]| json!({"name": name, "kind": "addto", "inputs": inputs});
+        let (size, row, rows) = match place {
+            0 => (3, fc("h", &["pooled", "before"], 3), plain("rows", &["x"])),
+            _ => (2, plain("h", &["pooled", "before"]), fc("rows", &["x"], 2)),
+        };
         let mut both = group(
             &inputs,
             false,
             &json!({
                 "links": [link("x", "part")],
-                "memories": [{"name": "before", "of": "h", "size": 3}],
+                "memories": [{"name": "before", "of": "h", "size": size}],
                 "layers": [
                     {"name": "pooled", "kind": "pooling", "inputs": ["x"],
                      "attributes": {"pooling": "average"}},
-                    fc("h", &["pooled", "before"], 3),
-                    fc("rows", &["x"], 2),
+                    row,
+                    rows,
                 ],
                 "outputs": ["h", "rows"],
             }),
         );
         both["name"] = json!("both");
         let both = net.add(both);
-        let size = if place == 0 { 3 } else { 2 };
         net.add(json!({
             "name": "out", "kind": "recurrent_group_output", "inputs": [both],
             "attributes": {"place": place, "size": size, "level": level},
