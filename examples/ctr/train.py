@@ -124,7 +124,7 @@ def parse_arguments():
     add("--init_model", help="a model to go on with")
     add("--preset", choices=PRESETS, default="full")
     add("--batch_size", type=int, help="samples of each trainer's batch")
-    add("--num_passes", type=int, default=paddle.job.passes)
+    add("--num_passes", type=int, default=paddle.job.passes or 10)
     add("--learning_rate", type=float)
     add("--log_period", type=int, help="print every so many batches")
     add("--embedding_size", type=int, default=10)

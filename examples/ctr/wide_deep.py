@@ -127,7 +127,7 @@ def parse_arguments():
     add("--model_output_prefix", default=f"{paddle.job.output_dir}/model")
     add("--preset", choices=PRESETS, default="full")
     add("--batch_size", type=int, help="samples of each trainer's batch")
-    add("--num_passes", type=int, default=paddle.job.passes)
+    add("--num_passes", type=int, default=paddle.job.passes or 5)
     add("--learning_rate", type=float)
     add("--async_mode", action="store_true", help="do not wait for one another")
     add("--seed", type=int, default=1)

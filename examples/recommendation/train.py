@@ -71,7 +71,7 @@ def parse_arguments():
     parser.add_argument("--output", default=paddle.job.output_dir, help="folder of the models")
     parser.add_argument("--init_model", help="a model to go on with")
     parser.add_argument("--preset", choices=PRESETS, default="full")
-    parser.add_argument("--num_passes", type=int, default=paddle.job.passes)
+    parser.add_argument("--num_passes", type=int, default=paddle.job.passes or 10)
     parser.add_argument("--batch_size", type=int, help="samples of each trainer's batch")
     parser.add_argument("--learning_rate", type=float)
     parser.add_argument("--async_mode", action="store_true", help="do not wait for one another")

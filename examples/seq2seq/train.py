@@ -84,7 +84,7 @@ def parse_arguments():
     parser.add_argument("--data", help="an archive like wmt14.tgz; else it is fetched")
     parser.add_argument("--output", default=paddle.job.output_dir, help="folder of the models")
     parser.add_argument("--preset", choices=PRESETS, default="full")
-    parser.add_argument("--num_passes", type=int, default=paddle.job.passes)
+    parser.add_argument("--num_passes", type=int, default=paddle.job.passes or 5)
     parser.add_argument("--batch_size", type=int, help="sentences of each trainer's batch")
     parser.add_argument("--learning_rate", type=float)
     parser.add_argument("--words", type=int, help="words of each language that are known")

@@ -114,6 +114,7 @@ class MasterClient:
         tls_ca: str | None = None,
         tls_name: str = "master",
         timeout_seconds: float = 600.0,
+        connect_seconds: float | None = None,
     ) -> MasterClient: ...
     @property
     def current_pass(self) -> int | None: ...

@@ -28,8 +28,8 @@ is_chief: bool
 """Whether this is trainer 0, which saves the model and does whatever must be done once."""
 attempt: int
 """How often this trainer was restarted."""
-passes: int
-"""How often to go through the data; `trainer.train` does so by default."""
+passes: int | None
+"""How often to go through the data; None leaves it to the program (`trainer.train` goes once)."""
 output_dir: str
 """The folder to save models in; `output` without a launcher. The program makes it."""
 log_dir: str | None

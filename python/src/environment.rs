@@ -22,7 +22,6 @@ pub(crate) fn read_environment(
     arguments.set_item("trainer_count", told.threads)?;
     arguments.set_item("trainer_id", told.rank.unwrap_or(0))?;
     arguments.set_item("num_gradient_servers", told.trainers)?;
-    arguments.set_item("num_passes", told.passes)?;
     arguments.set_item("attempt", told.attempt)?;
     arguments.set_item("is_local", told.is_local)?;
     arguments.set_item("port", told.ports.first)?;
@@ -31,6 +30,9 @@ pub(crate) fn read_environment(
     if !told.pserver_endpoints.is_empty() {
         let servers: Vec<String> = told.pserver_endpoints.iter().map(ToString::to_string).collect();
         arguments.set_item("pservers", servers.join(","))?;
+    }
+    if let Some(passes) = told.passes {
+        arguments.set_item("num_passes", passes)?;
     }
     if let Some(master) = &told.master {
         arguments.set_item("master_endpoint", master.to_string())?;

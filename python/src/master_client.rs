@@ -22,7 +22,7 @@ impl MasterClient {
     /// `endpoint` is `host[:port]`; `name` is what the master calls this trainer in its log.
     #[new]
     #[pyo3(signature = (endpoint, *, name="", token=None, tls_ca=None, tls_name="master",
-                        timeout_seconds=600.0))]
+                        timeout_seconds=600.0, connect_seconds=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python class")]
     fn new(
         py: Python<'_>,
@@ -32,6 +32,7 @@ impl MasterClient {
         tls_ca: Option<&str>,
         tls_name: &str,
         timeout_seconds: f64,
+        connect_seconds: Option<f64>,
     ) -> PyResult<Self> {
         let address: Endpoint = endpoint.parse().map_err(raise)?;
         let mut config = ClientConfig::new(fresh_incarnation());
@@ -42,6 +43,8 @@ impl MasterClient {
             config.tls = Some(tls.map_err(raise)?);
         }
         config.retry.deadline = seconds("timeout_seconds", timeout_seconds).map_err(raise)?;
+        let connect = connect_seconds.map(|limit| seconds("connect_seconds", limit)).transpose();
+        config.connect_deadline = connect.map_err(raise)?;
         let client = py.detach(|| Blocking::connect(config, &address, Some(interrupt())));
         client.map(|client| MasterClient(Arc::new(client))).map_err(raise)
     }

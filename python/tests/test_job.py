@@ -45,7 +45,7 @@ def facts():
 def test_alone_a_program_is_the_only_trainer_of_its_job():
     assert facts() == {
         "name": "", "user": "", "datacenter": "", "rank": 0, "trainers": 1, "is_chief": True,
-        "attempt": 0, "passes": 1, "output_dir": "output", "log_dir": None, "has_servers": False,
+        "attempt": 0, "passes": None, "output_dir": "output", "log_dir": None, "has_servers": False,
         "has_master": False,
     }  # fmt: skip
 

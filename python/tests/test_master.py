@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pickle
+import socket
 import subprocess
 import sys
 
@@ -363,6 +364,23 @@ def test_etcd_is_not_used_and_the_program_is_told(tmp_path, dataset, alone, monk
         reader = paddle.reader.creator.cloud_reader(dataset, etcd_endpoints="http://127.0.0.1:2379")
         assert f"the master is at {server.address}" in caplog.text
         assert len(list(reader())) == RECORDS
+
+
+def test_a_master_that_is_not_there_is_named_with_its_variable(dataset, alone, monkeypatch, caplog):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        settings = config.read({}, {"PADDLE_MASTER_ENDPOINT": address})
+        monkeypatch.setattr(config, "_current", settings)
+        monkeypatch.setattr(cloud, "SILENT_SECONDS", 0.1)
+        monkeypatch.setattr(cloud, "FIRST_CONTACT_SECONDS", 0.5)
+        wanted = rf"no master answers at {address} \(PADDLE_MASTER_ENDPOINT.*paddle launch --master"
+        with pytest.raises(errors.UnavailableError, match=wanted):
+            paddle.reader.creator.cloud_reader(dataset)
+        assert f"no master answers at {address}" in caplog.text
+        monkeypatch.setattr(config, "_current", config.read({}, {}))
+        with pytest.raises(errors.UnavailableError, match=f"no master answers at {address};"):
+            paddle.reader.creator.cloud_reader(dataset, address, timeout_sec=0.1)
 
 
 def test_a_pattern_without_files_is_an_error_that_names_it(tmp_path, alone):

@@ -17,13 +17,18 @@ const CONFIGURATION: &str = "config";
 pub const SHARED: [&str; 4] = ["num_passes", "save_dir", "trainer_count", "use_gpu"];
 
 /// Rewrites the arguments of the whole command `paddle`; the first is the program's name.
-pub fn mark(arguments: impl IntoIterator<Item = OsString>, paddle: &Command) -> Vec<OsString> {
+///
+/// The description of the command is made only where it is needed: a job starts this program often.
+pub fn mark(
+    arguments: impl IntoIterator<Item = OsString>,
+    paddle: impl FnOnce() -> Command,
+) -> Vec<OsString> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let launch = match arguments.get(1) {
-        Some(verb) if verb == "launch" => paddle.find_subcommand("launch"),
-        _ => None,
-    };
-    let Some(launch) = launch else { return arguments };
+    if arguments.get(1).is_none_or(|verb| verb != "launch") {
+        return arguments;
+    }
+    let paddle = paddle();
+    let Some(launch) = paddle.find_subcommand("launch") else { return arguments };
     let (head, tail) = arguments.split_at(2);
     let (flags, program) = split(tail, launch);
     let is_ssh = |flag: &Flag<'_>| flag.is_known && SSH.contains(&flag.name.as_str());
@@ -116,7 +121,7 @@ mod tests {
 
     fn check(line: &str) -> String {
         let words = line.split(' ').map(OsString::from);
-        let marked = mark(words, &paddle());
+        let marked = mark(words, paddle);
         marked.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
     }
 

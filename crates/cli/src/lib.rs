@@ -6,7 +6,6 @@ pub mod duration;
 pub mod exit;
 pub mod figures;
 pub mod flags;
-pub mod lines;
 pub mod logging;
 pub mod number;
 pub mod output;

@@ -100,48 +100,25 @@ pub(crate) mod example {
     }
 
     pub(crate) fn record() -> JobRecord {
-        let replica = |name: &str, state| ReplicaRecord {
-            replica: name.parse().unwrap(),
-            host: "localhost".to_owned(),
-            state,
-            attempt: u32::from(name == "trainer-1"),
-            failures: u32::from(name == "trainer-1"),
-            pid: None,
-            ready: None,
-            trainers_joined: None,
-            leaving_ms: None,
-            exit_code: None,
-            message: None,
-            started_ms: None,
-            ended_ms: None,
-            log: format!("/job/log/{name}.log").into(),
-            metrics: None,
+        let replica = |name: &str, state| {
+            let (id, log) = (name.parse().unwrap(), format!("/job/log/{name}.log").into());
+            let restarts = u32::from(name == "trainer-1");
+            ReplicaRecord {
+                state,
+                attempt: restarts,
+                failures: restarts,
+                ..ReplicaRecord::pending(id, "localhost".to_owned(), log)
+            }
         };
         JobRecord {
-            version: 2,
-            id: "job-1".to_owned(),
-            origin: "launch".to_owned(),
-            job: "job".to_owned(),
-            place: "local".to_owned(),
-            revision: 1,
-            changed_ms: 0,
             state: JobState::Running,
-            reason: String::new(),
-            notes: Vec::new(),
-            culprit: None,
-            exit_code: None,
             began_ms: 1000,
-            ended_ms: None,
-            conductors: 1,
-            rounds: 0,
-            ending: None,
-            trainers: 2,
-            pservers: 1,
             replicas: vec![
                 replica("pserver-0", ReplicaState::Running),
                 replica("trainer-0", ReplicaState::Running),
                 replica("trainer-1", ReplicaState::Starting),
             ],
+            ..JobRecord::default()
         }
     }
 }

@@ -38,8 +38,8 @@ pub struct Environment {
     pub entry: String,
     /// The V1 configuration, instead of an entry.
     pub topology: String,
-    /// How often to go through the data.
-    pub passes: u32,
+    /// How often to go through the data; `None` leaves it to the program.
+    pub passes: Option<u32>,
     /// How gradients meet.
     pub mode: Mode,
     /// What this replica is.
@@ -93,7 +93,7 @@ impl Default for Environment {
             package: String::new(),
             entry: String::new(),
             topology: String::new(),
-            passes: 1,
+            passes: None,
             mode: Mode::Sync,
             role: Role::Trainer,
             rank: None,
@@ -179,7 +179,7 @@ impl Environment {
         let counts = [
             (self.trainers, "PADDLE_INIT_NUM_GRADIENT_SERVERS"),
             (self.threads, "PADDLE_INIT_TRAINER_COUNT"),
-            (self.passes, "PADDLE_INIT_NUM_PASSES"),
+            (self.passes.unwrap_or(1), "PADDLE_INIT_NUM_PASSES"),
         ];
         if let Some((_, variable)) = counts.iter().find(|(count, _)| *count == 0) {
             return Err(Error::invalid(format!("{variable} must be at least 1")).with("value", 0));
@@ -234,6 +234,7 @@ mod tests {
             package: "/pfs/dc1/home/wuyi/jobs/ctr".into(),
             entry: "python train.py".into(),
             topology: "conf.py".into(),
+            passes: Some(1),
             rank: Some(1),
             threads: 4,
             address: "10.0.0.7".into(),
@@ -402,7 +403,7 @@ mod tests {
     prop_compose! {
         fn environments()(
             texts in prop::collection::vec("\\PC{0,9}", 12),
-            (passes, threads, trainers) in (1..u32::MAX, 1..u32::MAX, 1..u32::MAX),
+            (passes, threads, trainers) in (prop::option::of(1..u32::MAX), 1..u32::MAX, 1..u32::MAX),
             mode in prop_oneof![Just(Mode::Async), Just(Mode::Hybrid), any::<u32>().prop_map(Mode::Stale)],
             role in prop::sample::select(&Role::ALL[..]),
             (rank, attempt, pservers) in any::<(Option<u32>, u32, u32)>(),

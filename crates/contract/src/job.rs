@@ -64,8 +64,8 @@ pub struct JobSpec {
     pub image: String,
     /// The registry whose credentials fetch the image.
     pub registry: String,
-    /// How often to go through the data, at least 1.
-    pub passes: u32,
+    /// How often to go through the data, at least 1; `None` leaves it to the program.
+    pub passes: Option<u32>,
     /// The queue it is sent to; empty for the default one.
     pub queue: String,
     /// Which of two waiting jobs goes first.
@@ -215,7 +215,7 @@ impl Default for JobSpec {
             use_gpu: None,
             image: String::new(),
             registry: String::new(),
-            passes: 1,
+            passes: None,
             queue: String::new(),
             priority: Priority::Normal,
             time_limit_seconds: None,
@@ -247,9 +247,9 @@ impl RoleResources {
 }
 
 impl JobSpec {
-    /// The version that this program writes, and the newest that it reads. Version 1 is read too:
-    /// it had fewer fields, and none of them has another meaning now.
-    pub const VERSION: u32 = 2;
+    /// The version that this program writes, and the newest that it reads. Older ones are read too:
+    /// version 1 had fewer fields, and before version 3 `passes` was 1 where it was left out.
+    pub const VERSION: u32 = 3;
 
     /// Reads and checks a description. A newer version, an unknown field and a bad value are
     /// refused: to run half of what somebody asked for is worse than to refuse.
@@ -263,9 +263,13 @@ impl JobSpec {
         let refuse = |error: serde_json::Error| {
             Error::invalid(format!("the job spec cannot be read: {error}"))
         };
-        check::version(serde_json::from_str::<Versioned>(json).map_err(refuse)?.version)?;
-        let spec: JobSpec = serde_json::from_str(json).map_err(refuse)?;
-        let spec = JobSpec { version: JobSpec::VERSION, ..spec };
+        let Versioned { version } = serde_json::from_str(json).map_err(refuse)?;
+        check::version(version)?;
+        let mut spec: JobSpec = serde_json::from_str(json).map_err(refuse)?;
+        if version < 3 {
+            spec.passes = spec.passes.or(Some(1));
+        }
+        spec.version = JobSpec::VERSION;
         spec.check()?;
         Ok(spec)
     }
@@ -365,7 +369,7 @@ mod tests {
     use crate::Kind;
     use proptest::prelude::*;
 
-    const SMALLEST: &str = r#"{"version": 2, "name": "ctr", "user": "wuyi@example.com",
+    const SMALLEST: &str = r#"{"version": 3, "name": "ctr", "user": "wuyi@example.com",
         "datacenter": "dc1", "package": "/pfs/dc1/home/wuyi@example.com/jobs/ctr",
         "entry": "python train.py"}"#;
 
@@ -394,9 +398,9 @@ mod tests {
 
     #[test]
     fn a_description_of_version_1_means_what_it_meant() {
-        let old = SMALLEST.replace("\"version\": 2,", "\"version\": 1, \"resources\": {\"trainer\": {\"cpu\": \"4\", \"memory\": \"1Gi\", \"gpu\": \"0\"}},");
+        let old = SMALLEST.replace("\"version\": 3,", "\"version\": 1, \"resources\": {\"trainer\": {\"cpu\": \"4\", \"memory\": \"1Gi\", \"gpu\": \"0\"}},");
         let spec = JobSpec::from_json(&old).unwrap();
-        assert_eq!((spec.version, spec.trainer_count()), (2, 4));
+        assert_eq!((spec.version, spec.trainer_count(), spec.passes), (3, 4, Some(1)));
         assert_eq!(spec.resources.trainer.memory.unwrap().to_string(), "1Gi");
     }
 
@@ -414,15 +418,15 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_refused_whatever_else_it_has() {
-        let newer = SMALLEST.replace("\"version\": 2", "\"colour\": 7, \"version\": 3");
+        let newer = SMALLEST.replace("\"version\": 3", "\"colour\": 7, \"version\": 4");
         assert_eq!(error(&newer).kind(), Kind::Unsupported);
-        insta::assert_snapshot!(error(&newer), @"this version of the job spec is not known here: use matching releases (version: 3, known: 2)");
+        insta::assert_snapshot!(error(&newer), @"this version of the job spec is not known here: use matching releases (version: 4, known: 3)");
     }
 
     #[test]
     fn what_is_not_a_spec_is_refused() {
         insta::assert_snapshot!(error(&SMALLEST.replace("entry", "entries")), @"the job spec cannot be read: unknown field `entries`, expected one of `version`, `name`, `user`, `datacenter`, `package`, `program`, `entry`, `topology`, `topology_flags`, `trainers`, `pservers`, `master`, `data`, `resources`, `threads`, `use_gpu`, `image`, `registry`, `passes`, `queue`, `priority`, `time_limit_seconds`, `fault_tolerance`, `restarts`, `mode`, `ports`, `metrics_port`, `checkpoint`, `ready_seconds`, `grace_seconds`, `log_dir`, `output_dir`, `allow_idle`, `env` at line 3 column 17");
-        insta::assert_snapshot!(error(&SMALLEST.replace("\"version\": 2,", "")), @"the job spec cannot be read: missing field `version` at line 3 column 35");
+        insta::assert_snapshot!(error(&SMALLEST.replace("\"version\": 3,", "")), @"the job spec cannot be read: missing field `version` at line 3 column 35");
         insta::assert_snapshot!(error(&SMALLEST.replace("}", ", \"mode\": \"fast\"}")), @"the job spec cannot be read: not a mode: use sync, async, stale:K (K steps) or hybrid (mode: fast) at line 3 column 51");
         insta::assert_snapshot!(error(&SMALLEST.replace("}", ", \"entry\": \"\"}")), @"the job spec cannot be read: duplicate field `entry` at line 3 column 43");
         for json in ["", "null", "[]", "{", "{\"version\": -1}"] {

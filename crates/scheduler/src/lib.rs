@@ -18,6 +18,7 @@
 //! What runs is made by one pure function, [`plan::plan`].
 
 pub mod backend;
+pub mod lines;
 pub mod plan;
 pub mod record;
 pub mod replica;

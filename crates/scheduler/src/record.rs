@@ -7,12 +7,14 @@ use crate::conductor::Stop;
 use crate::plan::{JobPlan, ReplicaPlan};
 use crate::replica::ReplicaId;
 use crate::submission::Submission;
+use crate::supervisor::files;
 use crate::supervisor::message::Event;
 use contract::ready::Ready;
 use contract::role::Role;
 use contract::state::{JobState, ReplicaState, State};
 use contract::{Error, Result, exit};
 use disk::Access;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -150,21 +152,11 @@ impl JobRecord {
             origin: submission.origin.clone(),
             job: submission.spec.name.clone(),
             place: submission.place.name().to_owned(),
-            revision: 0,
             changed_ms: now_ms,
-            state: JobState::Pending,
-            reason: String::new(),
-            notes: Vec::new(),
-            culprit: None,
-            exit_code: None,
             began_ms: now_ms,
-            ended_ms: None,
-            conductors: 0,
-            rounds: 0,
-            ending: None,
             trainers: submission.spec.trainers,
             pservers: submission.spec.pservers,
-            replicas: Vec::new(),
+            ..JobRecord::default()
         }
     }
 
@@ -306,30 +298,34 @@ impl JobRecord {
         }
     }
 
-    /// Writes it to a file that is always complete. The end is also on disk when this returns;
-    /// what comes before it is written too often for that, and would be wrong after a power failure
-    /// in any case.
-    pub fn write(&self, path: &Path) -> Result<()> {
+    /// Writes it to a file that is always complete. With `is_durable` the end is also on disk when
+    /// this returns; what comes before it is written too often for that, and would be wrong after a
+    /// power failure in any case.
+    pub fn write(&self, path: &Path, is_durable: bool) -> Result<()> {
         let refused =
             |source| Error::io("cannot write the job's state", source).with("file", path.display());
         let json = serde_json::to_vec_pretty(self)
             .map_err(|source| Error::invalid("cannot render the job's state").because(source))?;
-        if self.state.is_final() {
+        if is_durable && self.state.is_final() {
             return disk::publish(path, Access::Private, &json);
         }
         let folder = path.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(folder).map_err(refused)?;
         file.write_all(&json).map_err(refused)?;
-        file.persist(path).map_err(|error| refused(error.error))?;
+        // A file that is renamed over another is flushed first by ext4, which can take long on a
+        // busy disk; one that changes names with another is not. The old one goes with `file`.
+        if renameat_with(CWD, file.path(), CWD, path, RenameFlags::EXCHANGE).is_err() {
+            file.persist(path).map_err(|error| refused(error.error))?;
+        }
         Ok(())
     }
 
     /// Reads what [`JobRecord::write`] wrote.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|source| {
+        let text = files::read(path).map_err(|source| {
             Error::io("cannot read the job's state", source).with("file", path.display())
         })?;
-        serde_json::from_str(&text).map_err(|source| {
+        serde_json::from_slice(&text).map_err(|source| {
             Error::new(contract::Kind::Damaged, "this is not the state of a job")
                 .with("file", path.display())
                 .because(source)
@@ -338,11 +334,17 @@ impl JobRecord {
 }
 
 impl ReplicaRecord {
-    /// One that was not started yet.
+    /// One of the plan that was not started yet.
     fn planned(plan: &JobPlan, replica: &ReplicaPlan) -> Self {
+        let host = plan.nodes[replica.node].name.clone();
+        ReplicaRecord::pending(replica.id, host, replica.log.clone())
+    }
+
+    /// A replica that was never started.
+    pub fn pending(replica: ReplicaId, host: String, log: PathBuf) -> Self {
         ReplicaRecord {
-            replica: replica.id,
-            host: plan.nodes[replica.node].name.clone(),
+            replica,
+            host,
             state: ReplicaState::Pending,
             attempt: 0,
             failures: 0,
@@ -352,7 +354,7 @@ impl ReplicaRecord {
             message: None,
             started_ms: None,
             ended_ms: None,
-            log: replica.log.clone(),
+            log,
             metrics: None,
             trainers_joined: None,
             leaving_ms: None,

@@ -5,7 +5,7 @@
 //! knows.
 
 use crate::ssh::host::Host;
-use crate::ssh::package::Manifest;
+use crate::ssh::package::{Manifest, hexadecimal};
 use contract::job::JobSpec;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
@@ -174,8 +174,7 @@ impl Submission {
         }
         let json = serde_json::to_vec(&bare)
             .map_err(|source| Error::invalid("cannot write a submission").because(source))?;
-        let hash = Sha256::digest(&json);
-        Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hexadecimal(Sha256::new_with_prefix(json)))
     }
 }
 

@@ -52,7 +52,8 @@ class Settings:
     mode:                  how trainers meet: sync, async, stale:K or hybrid.
     job_token:             the secret of the job; servers that have one ask for it.
     tls_ca, tls_name:      certificates in PEM that servers must prove to be `tls_name` by.
-    num_passes:            how often `train` goes through the data, where it is not told itself.
+    num_passes:            how often `train` goes through the data, where it is not told itself;
+                           once by default.
     output_dir:            where the program saves its models.
     log_dir:               where `metrics.jsonl` goes; none is written without.
     show_progress:         draw a progress line while training, if a terminal is there.
@@ -80,7 +81,7 @@ class Settings:
     job_token: str | None = dataclasses.field(default=None, repr=False)
     tls_ca: str | None = dataclasses.field(default=None, repr=False)
     tls_name: str = "pserver"
-    num_passes: int = 1
+    num_passes: int | None = None
     output_dir: str = "output"
     log_dir: str | None = None
     show_progress: bool = True
@@ -159,7 +160,7 @@ def read(arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Settin
 def _convert(name: str, kind: Any, value: Any) -> Any:
     if kind is bool:
         return _truth(name, value)
-    if kind is int:
+    if kind in (int, int | None):
         return mistake.whole(name, _number(name, value, int), least=0)
     if kind in (float, float | None):
         return mistake.real(name, _number(name, value, float))

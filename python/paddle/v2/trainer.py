@@ -80,7 +80,8 @@ class SGD:
         feeding: Any = None,
         start_pass: int = 0,
     ) -> None:
-        """Trains on every batch of `reader()`, `num_passes` times; `paddle.job.passes` by default.
+        """Trains on every batch of `reader()`, `num_passes` times; by default `paddle.job.passes`,
+        or once.
 
         `event_handler` is called with the events of `paddle.event` as they happen. Passes are
         counted from `start_pass`.
@@ -92,6 +93,8 @@ class SGD:
         _check_reader(reader)
         settings = config.current()
         passes = settings.num_passes if num_passes is None else num_passes
+        if passes is None:
+            passes = 1
         mistake.whole("num_passes", passes, 0)
         mistake.whole("start_pass", start_pass, 0)
         if event_handler is not None and not callable(event_handler):

@@ -4,7 +4,7 @@ use super::launch::reach::Reach;
 use crate::attach::follow::runtime;
 use crate::jobs::find;
 use cli::output::{Format, Output};
-use contract::state::State;
+use contract::state::{JobState, State};
 use contract::{Error, Kind, Result};
 use scheduler::Backend;
 use scheduler::ssh::conf::check_directory;
@@ -55,21 +55,24 @@ fn kill_here(args: &Args, word: &str) -> Result<ExitCode> {
     let jobs = find::open()?;
     let record = runtime()?.block_on(async {
         let id = find::find(&jobs, word).await?.id;
-        jobs.kill(&id, args.force).await?;
         let grace = Duration::from_secs(find::submission(&jobs, &id)?.spec.grace_seconds);
+        let mut record = jobs.observe(&id).await?;
+        jobs.kill(&id, args.force).await?;
         let deadline = Instant::now() + PATIENCE + grace;
-        loop {
-            let record = jobs.observe(&id).await?;
-            if record.state.is_final() {
-                return Ok(record);
-            }
+        while !record.state.is_final() {
             if Instant::now() >= deadline {
                 let message = "the job was told to end and has not ended yet: look with `paddle \
                                attach`, or use --force";
                 return Err(Error::new(Kind::Timeout, message).with("job", id));
             }
             tokio::time::sleep(PAUSE).await;
+            match jobs.observe(&id).await {
+                // It ended before its launcher's eyes, which has removed it.
+                Err(error) if error.kind() == Kind::NotFound => record.state = JobState::Killed,
+                observed => record = observed?,
+            }
         }
+        Ok(record)
     })?;
     let mut output = Output::open();
     match args.output {

@@ -2,13 +2,13 @@
 
 use crate::attach::follow::runtime;
 use crate::jobs::find;
-use cli::lines::Lines;
 use cli::output::Output;
 use cli::prefix;
 use contract::state::State;
 use contract::{Error, Kind, Result};
 use scheduler::backend::Cursor;
 use scheduler::jobs::Jobs;
+use scheduler::lines::Lines;
 use scheduler::{Backend, JobRecord, ReplicaId};
 use std::collections::{BTreeMap, VecDeque};
 use std::process::ExitCode;
@@ -44,7 +44,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let mut streams: BTreeMap<ReplicaId, Stream> = BTreeMap::new();
         let mut output = Output::open();
         loop {
-            let record = jobs.observe(&id).await?;
+            let record = match jobs.observe(&id).await {
+                // It ended before its launcher's eyes, which has removed it.
+                Err(error) if error.kind() == Kind::NotFound && !streams.is_empty() => break,
+                record => record?,
+            };
             let width = prefix::width(record.replicas.iter().map(|replica| replica.replica));
             let mut moved = false;
             for replica in chosen(&record, args)? {

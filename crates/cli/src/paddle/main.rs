@@ -25,7 +25,7 @@ use contract::{Error, Result};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = cli::flags::mark(std::env::args_os(), &Paddle::command());
+    let arguments = cli::flags::mark(std::env::args_os(), Paddle::command);
     let paddle = Paddle::parse_from(arguments);
     cli::exit::run("paddle", || match paddle.verb {
         Verb::Version(args) => version::run(&args),

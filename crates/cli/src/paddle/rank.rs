@@ -40,6 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         key: Secret::new(variable(KEY)?),
         conductors: variable(CONDUCTOR)?.split(',').map(str::to_owned).collect(),
         patience: Duration::from_secs(args.patience),
+        may_repeat: true,
     };
     let rank = find_rank()?;
     let own = member(&rank, &args.directory, &args.nics)?;

@@ -17,6 +17,22 @@ mod ssh {
     });
 }
 
+/// Servers that behave badly take the place of `paddle` on the machines, which only ssh lets us
+/// choose.
+mod bad_servers {
+    crate::backend::trials::suite! {
+        match super::Ssh::find() {
+            Some(ssh) => ssh,
+            None => return,
+        };
+        servers::a_slow_server_is_waited_for;
+        servers::a_silent_server_is_named_after_its_time;
+        servers::a_server_that_ends_before_it_is_ready_fails_the_job;
+        servers::a_server_that_is_killed_while_it_starts_is_a_fault_like_any_other;
+        servers::noise_before_the_readiness_line_is_passed_over;
+    }
+}
+
 mod mpi {
     crate::backend::trials::suite!(match super::Mpi::find() {
         Some(mpi) => mpi,

@@ -33,7 +33,11 @@ pub(super) const FACTS: &[Fact] = &[
     fact(&["TRAINER_PACKAGE"], |e| e.package.clone(), |e, v| text(&mut e.package, v)),
     fact(&["ENTRY"], |e| e.entry.clone(), |e, v| text(&mut e.entry, v)),
     fact(&["TOPOLOGY"], |e| e.topology.clone(), |e, v| text(&mut e.topology, v)),
-    fact(&["PADDLE_INIT_NUM_PASSES"], |e| e.passes.to_string(), |e, v| number(&mut e.passes, v)),
+    fact(
+        &["PADDLE_INIT_NUM_PASSES"],
+        |e| optional(e.passes.as_ref()),
+        |e, v| number(e.passes.insert(0), v),
+    ),
     fact(&["PADDLE_MODE"], |e| e.mode.to_string(), |e, v| set(&mut e.mode, v.parse())),
     fact(
         &["TRAINING_ROLE", "PADDLE_TRAINING_ROLE"],

@@ -90,7 +90,7 @@ impl JobSpec {
         let counts = [
             ("trainers", self.trainers, 1, REPLICAS_MAX),
             ("pservers", self.pservers, 0, REPLICAS_MAX),
-            ("passes", self.passes, 1, u32::MAX),
+            ("passes", self.passes.unwrap_or(1), 1, u32::MAX),
         ];
         for (field, count, min, max) in counts {
             if !(min..=max).contains(&count) {
@@ -281,7 +281,7 @@ mod tests {
         };
         insta::assert_snapshot!(error(|spec| spec.trainers = 0), @"bad trainers: use a number from 1 to 4096 (value: 0)");
         insta::assert_snapshot!(error(|spec| spec.pservers = 5000), @"bad pservers: use a number from 0 to 4096 (value: 5000)");
-        insta::assert_snapshot!(error(|spec| spec.passes = 0), @"bad passes: use a number from 1 to 4294967295 (value: 0)");
+        insta::assert_snapshot!(error(|spec| spec.passes = Some(0)), @"bad passes: use a number from 1 to 4294967295 (value: 0)");
         insta::assert_snapshot!(error(|spec| spec.time_limit_seconds = Some(0)), @"bad time_limit_seconds: use at least one second, or no limit (value: 0)");
         insta::assert_snapshot!(tolerance(0, 4, true), @"bad min_trainers: use a number from 1 to the 4 trainers (value: 0)");
         insta::assert_snapshot!(tolerance(5, 8, true), @"bad min_trainers: use a number from 1 to the 4 trainers (value: 5)");

@@ -23,6 +23,9 @@ pub struct ClientConfig {
     /// What to do when the master cannot be reached. Its deadline is 10 minutes by default: a
     /// master that died comes back, and its trainers wait for it.
     pub retry: Retry,
+    /// How long the first connection may take; `None` for the deadline of `retry`. A master that
+    /// never answered is more likely not there than coming back.
+    pub connect_deadline: Option<Duration>,
     /// A master that owes an answer for so long is taken for dead and dialled again. Default 30 s.
     pub silence_max: Duration,
     /// Another way to the master than TCP. Default `None`.
@@ -39,6 +42,7 @@ impl ClientConfig {
             tls: None,
             limits: Limits::default(),
             retry: Retry { deadline: Duration::from_secs(600), ..Retry::default() },
+            connect_deadline: None,
             silence_max: Duration::from_secs(30),
             dial: None,
         }

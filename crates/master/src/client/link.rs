@@ -54,7 +54,9 @@ impl Link {
 
     /// Connects.
     pub(super) async fn join(&self) -> Result<()> {
-        let mut attempts = self.config.retry.start();
+        let mut retry = self.config.retry;
+        retry.deadline = self.config.connect_deadline.unwrap_or(retry.deadline);
+        let mut attempts = retry.start();
         loop {
             match self.session().await {
                 Ok(_) => return Ok(()),

@@ -347,22 +347,12 @@ mod tests {
     fn record(text: &str) -> JobRecord {
         let replica = |text: &str| {
             let mut words = text.split_whitespace();
+            let id = words.next().unwrap().parse().unwrap();
             let mut replica = ReplicaRecord {
-                replica: words.next().unwrap().parse().unwrap(),
-                host: "localhost".to_owned(),
                 state: words.next().unwrap().parse().unwrap(),
-                attempt: 0,
-                failures: 0,
-                trainers_joined: None,
-                pid: None,
-                ready: None,
-                exit_code: None,
-                message: None,
                 started_ms: Some(100),
                 ended_ms: Some(200),
-                log: "log".into(),
-                metrics: None,
-                leaving_ms: None,
+                ..ReplicaRecord::pending(id, "localhost".to_owned(), "log".into())
             };
             for word in words {
                 match word.strip_prefix('@') {

@@ -85,6 +85,9 @@ pub async fn run(
     let mut conductor =
         Conductor { plan, hosts: Hosts::new(hosts), record, served: BTreeMap::new() };
     let outcome = conductor.run(requests, watch).await;
+    if let Ok(Outcome::Over(_)) = outcome {
+        conductor.hosts.dismiss().await?;
+    }
     conductor.hosts.close().await;
     outcome
 }

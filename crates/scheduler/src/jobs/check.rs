@@ -9,9 +9,9 @@ use std::path::{Component, Path};
 
 /// Refuses the first field that cannot be honoured.
 pub(super) fn check(submission: &Submission) -> Result<()> {
-    check_id(&submission.id)?;
     let Submission { spec, secrets, run_as, mounts, place, package, .. } = submission;
     spec.check()?;
+    check_id(&submission.id)?;
     let refuse = |field: &'static str, value: &str, why: &str| {
         let message = format!("{field} cannot be honoured on the {} backend: {why}", place.name());
         Err(Error::new(Kind::Unsupported, message).with("field", field).with("value", value))

@@ -14,11 +14,12 @@ use crate::backend::MetricsLine;
 use crate::conductor::{self, Outcome, Request, Stop, Watch, now_ms};
 use crate::plan::{self, JobPlan};
 use crate::record::{JobRecord, Verdict};
+use crate::ssh::package::hexadecimal;
 use crate::submission::{Package, Place};
 use crate::supervisor::host::Host;
 use crate::supervisor::lock::{self, Lock};
 use crate::supervisor::{guard, leftover};
-use crate::{ReplicaId, Submission};
+use crate::{ReplicaId, Submission, mpi};
 use contract::state::{JobState, State};
 use contract::{Error, Kind, Result};
 use sha2::{Digest, Sha256};
@@ -32,8 +33,10 @@ use tokio::time::Instant;
 const LOOK: Duration = Duration::from_millis(50);
 /// How often a job that may be started again tries to reach its machines the first time.
 const ATTEMPTS_MAX: u32 = 3;
-/// Between two attempts to reach machines again.
+/// Between two attempts to reach machines again, or to write down how the job ended.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long a full disk may keep the end of a job from being written down.
+const FULL_DISK: Duration = Duration::from_secs(60);
 
 /// Conducts the job of a directory to its end. `stops` are requests from this process itself, such
 /// as signals and the end of a leash.
@@ -56,7 +59,8 @@ pub async fn conduct(path: &Path, paddle: &Paddle, stops: mpsc::Receiver<Stop>) 
         record.notes.push(format!("conductor {} took over", record.conductors));
     }
     let mut files = Files::new(&directory);
-    files.changed(&mut record);
+    // A job whose end could not be written down later is not begun.
+    files.write(&mut record)?;
     let mut requests = with_requests(stops, directory.clone());
     let mut job = Job { submission: &submission, paddle, directory: &directory, site: None };
     let outcome = match &claim {
@@ -73,9 +77,9 @@ pub async fn conduct(path: &Path, paddle: &Paddle, stops: mpsc::Receiver<Stop>) 
     {
         leftover::end_marked(&directory.machine()).await;
     }
+    mpi::forget_ranks(path);
     record.finish(verdict, now_ms());
-    files.changed(&mut record);
-    Ok(())
+    files.write_down(&mut record).await
 }
 
 /// Two jobs of this machine cannot write the same logs. Who has a log directory is told by a lock
@@ -91,8 +95,7 @@ fn claim(submission: &Submission, path: &Path) -> Result<Option<Lock>> {
     };
     let root = path.parent().unwrap_or(path).join(".claims");
     std::fs::create_dir_all(&root).map_err(refused)?;
-    let hash = Sha256::digest(log_dir.as_os_str().as_encoded_bytes());
-    let name: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = hexadecimal(Sha256::new_with_prefix(log_dir.as_os_str().as_encoded_bytes()));
     Lock::acquire(&root.join(name)).map(Some).map_err(|error| match error.kind() {
         Kind::Conflict => {
             let message = "another job is writing to this log directory: wait for its end, or \
@@ -257,14 +260,21 @@ struct Files {
     directory: JobDirectory,
     logs: BTreeMap<ReplicaId, Segments>,
     metrics: Option<Segments>,
+    /// Whether the job ends with its submitter, so that nothing need survive a power failure.
+    is_leashed: bool,
     /// Whether keeping failed once, which was said.
     has_failed: bool,
 }
 
 impl Files {
     fn new(directory: &JobDirectory) -> Self {
-        let (logs, metrics) = (BTreeMap::new(), None);
-        Files { directory: directory.clone(), logs, metrics, has_failed: false }
+        Files {
+            directory: directory.clone(),
+            logs: BTreeMap::new(),
+            metrics: None,
+            is_leashed: directory.is_leashed(),
+            has_failed: false,
+        }
     }
 
     fn append_log(&mut self, replica: ReplicaId, bytes: &[u8]) -> Result<()> {
@@ -290,6 +300,29 @@ impl Files {
             metrics.append(&json)?;
         }
         Ok(())
+    }
+
+    fn write(&mut self, record: &mut JobRecord) -> Result<()> {
+        record.revision += 1;
+        record.changed_ms = now_ms();
+        record.write(&self.directory.state(), !self.is_leashed)
+    }
+
+    /// Writes down how the job ended, which everybody waits for. On a full disk that is worth more
+    /// than what it printed, which its own logs have too.
+    async fn write_down(&mut self, record: &mut JobRecord) -> Result<()> {
+        let deadline = Instant::now() + FULL_DISK;
+        loop {
+            match self.write(record) {
+                Err(error) if Instant::now() < deadline => self.note(Err(error)),
+                outcome => return outcome,
+            }
+            for kept in [self.directory.logs(), self.directory.metrics()] {
+                // There may be none.
+                let _ = std::fs::remove_dir_all(kept);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// The job goes on when its directory cannot be written, and it is said once.
@@ -320,9 +353,7 @@ impl Watch for Files {
     }
 
     fn changed(&mut self, record: &mut JobRecord) {
-        record.revision += 1;
-        record.changed_ms = now_ms();
-        let kept = record.write(&self.directory.state());
+        let kept = self.write(record);
         self.note(kept);
     }
 }

@@ -1,11 +1,11 @@
 //! The directory of one job: the names of its files, and how they are written and read.
 //!
-//! Only the conductor and those who ask about the job use it. Programs of the job write elsewhere,
-//! so nothing here has to be distrusted.
+//! Only the conductor and those who ask about the job use it. Programs of the job write elsewhere;
+//! whatever may lie here under a known name, reading it blocks nobody.
 
 use crate::conductor::Stop;
 use crate::record::JobRecord;
-use crate::supervisor::lock;
+use crate::supervisor::{files, lock};
 use crate::{ReplicaId, Submission};
 use contract::{Error, Kind, Result};
 use disk::Access;
@@ -14,6 +14,7 @@ use std::fs;
 use std::io::{BufWriter, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// The directory of one job.
 #[derive(Debug, Clone)]
@@ -50,9 +51,14 @@ impl JobDirectory {
         self.0.join("machine")
     }
 
+    /// What all replicas have printed.
+    pub fn logs(&self) -> PathBuf {
+        self.0.join("logs")
+    }
+
     /// What a replica has printed.
     pub fn log(&self, replica: ReplicaId) -> PathBuf {
-        self.0.join("logs").join(replica.to_string())
+        self.logs().join(replica.to_string())
     }
 
     /// The figures of all replicas.
@@ -96,9 +102,22 @@ impl JobDirectory {
         self.0.join(STATE)
     }
 
-    /// Reads the record.
+    /// Reads the record. One that a power failure has taken, or half of it, is begun anew: the
+    /// submission and the end are on disk for good.
     pub fn record(&self) -> Result<JobRecord> {
-        JobRecord::read(&self.state())
+        match JobRecord::read(&self.state()) {
+            Err(error) if error.kind() == Kind::Damaged => {
+                let submission = self.submission().map_err(|_| error)?;
+                Ok(JobRecord::new(&submission, self.submitted_ms()))
+            }
+            record => record,
+        }
+    }
+
+    fn submitted_ms(&self) -> u64 {
+        let written = fs::metadata(self.0.join(SUBMISSION)).and_then(|file| file.modified());
+        let since = written.ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Asks to end the job. A request stays until the job has ended; one that kills replaces one
@@ -150,7 +169,7 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
-    let text = match fs::read(path) {
+    let text = match files::read(path) {
         Ok(text) => text,
         Err(source) if source.kind() == ErrorKind::NotFound => {
             return Err(Error::new(Kind::NotFound, format!("there is no {what}"))

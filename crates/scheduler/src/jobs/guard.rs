@@ -25,8 +25,12 @@ pub fn run(directory: &Path, mut conductor: impl FnMut() -> Command) -> Result<(
             .status()
             .map_err(|source| Error::io("cannot start the job's conductor", source))?;
         let is_over = directory.record().is_ok_and(|record| record.state.is_final());
-        if status.signal().is_none() || is_over {
+        if status.success() || is_over {
             return Ok(());
+        }
+        if status.signal().is_none() {
+            let error = Error::new(Kind::Unavailable, "the job's conductor failed");
+            return Err(error.with("status", status));
         }
         std::thread::sleep(PAUSE);
     }

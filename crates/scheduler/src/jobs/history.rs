@@ -1,9 +1,10 @@
 //! Jobs as a list, their figures, and their removal.
 
-use super::Jobs;
 use super::directory::JobDirectory;
 use super::segments;
+use super::{Jobs, PENDING_PREFIX};
 use crate::backend::{Cursor, JobSummary, Metrics, MetricsLine};
+use crate::conductor::now_ms;
 use crate::record::JobRecord;
 use contract::state::State;
 use contract::{Error, Kind, Result};
@@ -11,8 +12,13 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+/// Directories of jobs that are being removed.
+const REMOVED_PREFIX: &str = ".old-";
 /// The most bytes of figures that are looked at in one call.
 const METRICS_BYTES_MAX: usize = 1 << 20;
+/// How long a job is kept whose launcher was killed, which would have forgotten it, and a directory
+/// that somebody was killed over.
+const ORPHAN_SECONDS: u64 = 24 * 3600;
 
 /// All jobs of an origin, oldest first, and the directories of those that have lost their
 /// conductor.
@@ -32,6 +38,10 @@ pub(super) fn list(
     let (mut summaries, mut lost) = (Vec::new(), Vec::new());
     for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with('.') {
+            remove_if_abandoned(&entry);
+            continue;
+        }
+        if !entry.path().is_dir() {
             continue;
         }
         let directory = JobDirectory::new(entry.path());
@@ -49,6 +59,9 @@ pub(super) fn list(
         }
         if !record.state.is_final() && !directory.is_conducted()? {
             lost.push(directory);
+        } else if directory.is_leashed() && has_been_over_for(&record, ORPHAN_SECONDS) {
+            remove(&directory)?;
+            continue;
         }
         summaries.push(summary(record));
     }
@@ -56,31 +69,36 @@ pub(super) fn list(
     Ok((summaries, lost))
 }
 
+fn has_been_over_for(record: &JobRecord, seconds: u64) -> bool {
+    record.ended_ms.is_some_and(|ended| now_ms().saturating_sub(ended) > seconds * 1000)
+}
+
+/// A submission or a removal that was interrupted leaves a hidden directory.
+fn remove_if_abandoned(entry: &fs::DirEntry) {
+    let name = entry.file_name();
+    let is_ours = [PENDING_PREFIX, REMOVED_PREFIX]
+        .iter()
+        .any(|prefix| name.to_string_lossy().starts_with(prefix));
+    let changed = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+    let age = changed.and_then(|changed| changed.elapsed().ok()).unwrap_or_default();
+    if is_ours && age.as_secs() > ORPHAN_SECONDS {
+        // Another one may be removing it at the same time.
+        let _ = fs::remove_dir_all(entry.path());
+    }
+}
+
 fn summary(record: JobRecord) -> JobSummary {
-    let JobRecord {
-        id,
-        job,
-        place,
-        revision,
-        state,
-        reason,
-        trainers,
-        pservers,
-        began_ms,
-        ended_ms,
-        ..
-    } = record;
     JobSummary {
-        id,
-        name: job,
-        place,
-        revision,
-        state,
-        reason,
-        trainers,
-        pservers,
-        began_ms,
-        ended_ms,
+        id: record.id,
+        name: record.job,
+        place: record.place,
+        revision: record.revision,
+        state: record.state,
+        reason: record.reason,
+        trainers: record.trainers,
+        pservers: record.pservers,
+        began_ms: record.began_ms,
+        ended_ms: record.ended_ms,
     }
 }
 
@@ -105,7 +123,10 @@ pub(super) fn remove(directory: &JobDirectory) -> Result<()> {
     let refused =
         |source| Error::io("cannot remove the job", source).with("directory", path.display());
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let hidden = path.with_file_name(format!(".old-{name}"));
+    let hidden = path.with_file_name(format!("{REMOVED_PREFIX}{name}"));
+    crate::mpi::forget_ranks(path);
+    // What an interrupted removal left would be in the way.
+    let _ = fs::remove_dir_all(&hidden);
     match fs::rename(path, &hidden) {
         Err(source) if source.kind() == ErrorKind::NotFound => return Ok(()),
         renamed => renamed.map_err(refused)?,

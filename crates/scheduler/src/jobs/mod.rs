@@ -18,6 +18,7 @@ mod site;
 
 pub use site::Paddle;
 
+use crate::ReplicaId;
 use crate::backend::{
     Accepted, Backend, Cursor, JobSummary, LOG_BYTES_MAX, LogPiece, METRICS_LINES_MAX, Metrics,
 };
@@ -29,7 +30,6 @@ use crate::ssh::transfer;
 use crate::submission::{Package, Submission, check_id};
 use crate::supervisor::guard::LOCK as SUPERVISOR_LOCK;
 use crate::supervisor::{leftover, lock};
-use crate::{ReplicaId, conductor};
 use contract::job::FaultTolerance;
 use contract::state::State;
 use contract::{Error, Kind, Result};
@@ -105,8 +105,9 @@ impl Jobs {
             }
             check::check_topology(&submission)?;
             let refused = |source| {
-                Error::io("cannot make the job's directory", source)
-                    .with("directory", directory.path().display())
+                let message = "cannot make the job's directory: PADDLE_JOBS_DIR names another \
+                               place for jobs";
+                Error::io(message, source).with("directory", directory.path().display())
             };
             let make = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
             make(&self.root).map_err(refused)?;
@@ -117,7 +118,7 @@ impl Jobs {
             let draft = JobDirectory::new(pending.path().to_owned());
             take_package(&submission, package.as_deref(), &draft)?;
             draft.write_submission(&submission, is_leashed)?;
-            JobRecord::new(&submission, now_ms()).write(&draft.state())?;
+            JobRecord::new(&submission, now_ms()).write(&draft.state(), false)?;
             match fs::rename(pending.path(), directory.path()) {
                 Ok(()) => {
                     // It is the job's directory now, and not to be removed.
@@ -172,7 +173,10 @@ impl Jobs {
                 break;
             }
             let status = child.try_wait().map_err(|source| Error::io("cannot wait", source))?;
-            if let Some(status) = status.filter(|status| !status.success()) {
+            // Somebody else may have been faster, whose conductor is at work.
+            if let Some(status) = status.filter(|status| !status.success())
+                && !directory.is_conducted()?
+            {
                 let log = fs::read_to_string(directory.conductor_log()).unwrap_or_default();
                 let words = log.lines().next_back().unwrap_or_default().to_owned();
                 return Err(Error::new(Kind::Unavailable, "the job's conductor ended at once")
@@ -359,7 +363,14 @@ impl Backend for Jobs {
             let directory = self.directory(id)?;
             let exit_code = contract::exit::from_signal(TERMINATE);
             let stop = Stop { exit_code, reason: Some("killed on request".to_owned()), is_forced };
-            self.stop_with(&directory, stop).await
+            let own = directory.clone();
+            blocking(move || match own.record()?.state.is_final() {
+                true => Ok(()),
+                false => own.request_stop(&stop),
+            })
+            .await?;
+            // A job that nobody conducts needs somebody to write down its end.
+            self.revive(&directory).await
         })
     }
 
@@ -381,25 +392,6 @@ impl Backend for Jobs {
 
 /// SIGTERM.
 const TERMINATE: i32 = 15;
-
-impl Jobs {
-    /// Asks to end a job with an exit code of the caller's, such as that of the signal it got.
-    pub async fn stop(&self, id: &str, stop: conductor::Stop) -> Result<()> {
-        let directory = self.directory(id)?;
-        self.stop_with(&directory, stop).await
-    }
-
-    async fn stop_with(&self, directory: &JobDirectory, stop: Stop) -> Result<()> {
-        let own = directory.clone();
-        blocking(move || match own.record()?.state.is_final() {
-            true => Ok(()),
-            false => own.request_stop(&stop),
-        })
-        .await?;
-        // A job that nobody conducts needs somebody to write down its end.
-        self.revive(directory).await
-    }
-}
 
 /// The same job again, or another one under its id.
 fn known(directory: &JobDirectory, submission: &Submission) -> Result<(JobDirectory, Accepted)> {

@@ -8,7 +8,7 @@ use crate::supervisor::message::{Command, Probe, ProbeAction};
 use contract::role::Role;
 use contract::{Error, Kind, Result};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Refuses a checkpoint folder that the machines with servers do not share.
 ///

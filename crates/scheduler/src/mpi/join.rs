@@ -2,8 +2,10 @@
 //! machine until the conductor has no more to say.
 
 use super::link::{self, Member};
+use crate::supervisor::message;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::{Child, Command};
@@ -18,6 +20,8 @@ pub struct Meeting {
     pub conductors: Vec<String>,
     /// How long it may take to find it.
     pub patience: Duration,
+    /// Whether the ranks of the job may be started once more.
+    pub may_repeat: bool,
 }
 
 /// Between two attempts to find the conductor.
@@ -53,10 +57,26 @@ pub async fn join(meeting: &Meeting, own: &Member, hidden: &[&str]) -> Result<()
     end(&mut child).await?;
     // Its last words are on their way, if anybody still listens.
     let _ = timeout(END, events).await;
-    if let Err(error) = heard {
-        tracing::info!(error = error.chain(), "the conductor is gone");
+    let close = message::encode(&message::Command::Close)?;
+    let is_over = match heard {
+        Ok(last) => last == close.as_bytes(),
+        Err(error) => {
+            tracing::info!(error = error.chain(), "the conductor is gone");
+            false
+        }
+    };
+    if is_over || !meeting.may_repeat {
+        forget(&own.directory);
     }
     Ok(())
+}
+
+/// Removes what a rank kept for the next time it is started. What cannot be removed is in nobody's
+/// way: no other job has this directory.
+fn forget(directory: &Path) {
+    let _ = std::fs::remove_dir_all(directory);
+    // Shared by the ranks of this machine: gone with the last of them.
+    let _ = directory.parent().map(std::fs::remove_dir);
 }
 
 async fn find(meeting: &Meeting, own: &Member) -> Result<link::Link> {

@@ -121,15 +121,17 @@ pub(super) async fn send_lines(
     sender.close().await
 }
 
-/// Writes every line that is received; at their end the other side is closed.
+/// Writes every line that is received; at their end the other side is closed. Returns the last.
 pub(super) async fn receive_lines(
     mut receiver: Receiver,
     mut to: impl tokio::io::AsyncWrite + Unpin,
-) -> Result<()> {
+) -> Result<Vec<u8>> {
+    let mut last = Vec::new();
     while let Some(frame) = receiver.next().await? {
         if to.write_all(&frame.body).await.is_err() || to.flush().await.is_err() {
             return Err(Error::new(Kind::Unavailable, "the supervisor of this rank has died"));
         }
+        last = frame.body.to_vec();
     }
-    Ok(())
+    Ok(last)
 }

@@ -36,6 +36,8 @@ use tokio::time::Instant;
 /// The port on which the conductor waits for ranks that somebody else's `mpirun` started, just
 /// below that of the servers.
 pub const DEFAULT_PORT: u16 = contract::port::DEFAULT - 1;
+/// The directory, beside those of jobs, in which ranks keep theirs.
+pub const RANKS: &str = ".ranks";
 /// Connections that may be making themselves known at the same time, beyond those expected.
 const STRANGERS_MAX: usize = 64;
 
@@ -75,7 +77,7 @@ impl Site {
             MpiStart::Joined { key } => (key.clone(), None),
             MpiStart::Mpirun => {
                 let (key, conductors) = (mpirun::fresh_key()?, mpirun::addresses(port)?);
-                let meeting = Meeting { key: key.clone(), conductors, patience };
+                let meeting = Meeting { key: key.clone(), conductors, patience, may_repeat: true };
                 let mpirun = Mpirun::start(place, submission, directory, paddle, &meeting).await?;
                 (key, Some(mpirun))
             }
@@ -114,6 +116,18 @@ impl Site {
             mpirun.close().await;
         }
     }
+}
+
+/// Where the ranks of a job keep what they need when `mpirun` runs again, beside its directory on
+/// each machine.
+fn ranks(job: &Path) -> PathBuf {
+    job.with_file_name(RANKS).join(job.file_name().unwrap_or_default())
+}
+
+/// Removes what killed ranks of a job have left on this machine.
+pub(crate) fn forget_ranks(job: &Path) {
+    // Most jobs have none.
+    let _ = std::fs::remove_dir_all(ranks(job));
 }
 
 fn node(place: &MpiPlace, submission: &Submission, member: Member) -> Node {

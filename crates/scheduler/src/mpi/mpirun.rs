@@ -150,7 +150,7 @@ fn hostfile(place: &MpiPlace, folder: &Path) -> Result<Option<PathBuf>> {
 /// What each rank runs. Its directory is the same when `mpirun` runs again, and no other job's.
 fn rank_command(submission: &Submission, directory: &Path, paddle: &Paddle) -> Vec<String> {
     let mut command = vec![paddle.program.to_string_lossy().into_owned(), "rank".to_owned()];
-    let ranks = directory.with_file_name(".ranks").join(&submission.id);
+    let ranks = super::ranks(directory);
     command.push(format!("--directory={}", ranks.display()));
     command.push(format!("--patience={}", submission.spec.ready_seconds));
     if let crate::submission::Place::Mpi(place) = &submission.place

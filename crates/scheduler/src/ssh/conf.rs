@@ -1,15 +1,23 @@
 //! The original's `conf.py`: which machines, where on them, and which ports.
 //!
-//! It is read, never executed (`literal.rs`). A name that begins with `PADDLE_` and is not known is
-//! refused, because a misspelt key would silently have no effect; other names are the file's own.
-
-use std::collections::BTreeMap;
-
-use contract::port::Ports;
-use contract::{Error, Result};
+//! The file is Python, so `python3` parses it (`read_conf.py`); nothing in it is executed. A name
+//! that begins with `PADDLE_` and is not known is refused, because a misspelt key would silently
+//! have no effect; other names are the file's own.
 
 use super::host::{Host, parse_hosts};
-use super::literal::{self, Assignment, Literal};
+use contract::port::Ports;
+use contract::{Error, Kind, Result};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+use tokio::time::timeout;
 
 /// What a configuration file says. Flags of the command win over it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,9 +63,27 @@ impl Conf {
         }
     }
 
-    /// Reads the text of a file. Errors name the key, its line and what would be accepted.
-    pub fn parse(text: &str) -> Result<Conf> {
-        let keys = Keys(literal::parse(text)?);
+    /// Reads a file. Errors name the file, the key, its line and what would be accepted.
+    pub async fn read(path: &Path) -> Result<Conf> {
+        let answer = ask_python(path).await;
+        answer
+            .and_then(|answer| Conf::from_answer(&answer))
+            .map_err(|error| error.with("conf", path.display()))
+    }
+
+    /// Reads what `read_conf.py` has printed.
+    pub fn from_answer(answer: &[u8]) -> Result<Conf> {
+        let answer = serde_json::from_slice(answer).map_err(|source| {
+            Error::new(Kind::Damaged, "the values of the configuration are nested too deep")
+                .because(source)
+        })?;
+        let keys = match answer {
+            Answer::Names(names) => Keys(names),
+            Answer::Refused(why, line) => {
+                let message = format!("cannot read the configuration: {why}");
+                return Err(Error::invalid(message).with("line", line));
+            }
+        };
         keys.check_names()?;
         let ports = Ports {
             first: keys.count("PADDLE_PORT", contract::port::DEFAULT)?,
@@ -90,6 +116,63 @@ pub fn check_directory(path: &str) -> Result<()> {
     .with("directory", path.escape_debug()))
 }
 
+const READER: &str = include_str!("read_conf.py");
+/// How long Python may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The most that is read of its answer.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+
+/// What `read_conf.py` makes of the file.
+async fn ask_python(path: &Path) -> Result<Vec<u8>> {
+    let file =
+        File::open(path).map_err(|source| Error::io("cannot read the configuration", source))?;
+    let mut command = Command::new("python3");
+    // Isolated: neither variables nor files of this directory change what Python does.
+    command.args(["-I", "-S", "-W", "ignore", "-c", READER]);
+    command.stdin(file).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    let mut python = command.spawn().map_err(|source| match source.kind() {
+        ErrorKind::NotFound => {
+            let message = "a conf.py is read by python3, which is not in PATH: install it, or name \
+                           the machines with --hosts";
+            Error::new(Kind::NotFound, message)
+        }
+        _ => Error::io("cannot run python3 to read the configuration", source),
+    })?;
+    let asking = async {
+        let mut answer = Vec::new();
+        if let Some(output) = python.stdout.take() {
+            output.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
+        }
+        Ok::<_, std::io::Error>((python.wait().await?, answer))
+    };
+    match timeout(PATIENCE, asking).await {
+        Ok(Ok((status, answer))) if ExitStatus::success(&status) => Ok(answer),
+        Ok(Ok((status, _))) => {
+            Err(Error::invalid("python3 failed to read the configuration").with("status", status))
+        }
+        Ok(Err(source)) => Err(Error::io("python3 failed to read the configuration", source)),
+        Err(_) => {
+            Err(Error::new(Kind::Timeout, "python3 takes too long to read the configuration")
+                .with("seconds", PATIENCE.as_secs()))
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Names(BTreeMap<String, Assignment>),
+    /// Why, and the line.
+    Refused(String, usize),
+}
+
+/// A name's value, and the line where it got it.
+#[derive(Deserialize)]
+struct Assignment {
+    value: Value,
+    line: usize,
+}
+
 struct Keys(BTreeMap<String, Assignment>);
 
 impl Keys {
@@ -108,12 +191,12 @@ impl Keys {
     fn hosts(&self) -> Result<Vec<Host>> {
         let wanted = "a list of texts, such as [\"root@192.168.100.17\"]";
         let items = match self.value("HOSTS") {
-            Some(Literal::List(items)) => items,
+            Some(Value::Array(items)) => items,
             Some(other) => return Err(self.mistyped("HOSTS", wanted, other)),
             None => return Err(Error::invalid(format!("HOSTS is missing: give it {wanted}"))),
         };
-        let text = |item: &'_ Literal| match item {
-            Literal::Text(text) => Ok(text.clone()),
+        let text = |item: &Value| match item {
+            Value::String(text) => Ok(text.clone()),
             other => Err(self.mistyped("HOSTS", wanted, other)),
         };
         let entries = items.iter().map(text).collect::<Result<Vec<_>>>()?;
@@ -122,8 +205,8 @@ impl Keys {
 
     fn text(&self, key: &'static str) -> Result<Option<String>> {
         match self.value(key) {
-            None | Some(Literal::None) => Ok(None),
-            Some(Literal::Text(text)) => Ok(Some(text.clone())),
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
             Some(other) => Err(self.mistyped(key, "a text", other)),
         }
     }
@@ -132,31 +215,39 @@ impl Keys {
         let wanted = "a whole number from 0 to 65535";
         match self.value(key) {
             None => Ok(default),
-            Some(Literal::Whole(number)) => u16::try_from(*number).map_err(|_| {
-                self.locate(
-                    key,
-                    Error::invalid(format!("bad {key}: use {wanted}")).with("value", number),
-                )
-            }),
+            Some(Value::Number(number)) => {
+                let count = number.as_u64().and_then(|number| u16::try_from(number).ok());
+                count.ok_or_else(|| {
+                    let error = Error::invalid(format!("bad {key}: use {wanted}"));
+                    self.locate(key, error.with("value", number))
+                })
+            }
             Some(other) => Err(self.mistyped(key, wanted, other)),
         }
     }
 
     fn truth(&self, key: &'static str) -> Result<Option<bool>> {
         match self.value(key) {
-            None | Some(Literal::None) => Ok(None),
-            Some(Literal::Truth(value)) => Ok(Some(*value)),
-            Some(Literal::Whole(value @ (0 | 1))) => Ok(Some(*value == 1)),
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Bool(value)) => Ok(Some(*value)),
+            Some(value) if *value == 0 || *value == 1 => Ok(Some(*value == 1)),
             Some(other) => Err(self.mistyped(key, "True or False", other)),
         }
     }
 
-    fn value(&self, key: &str) -> Option<&Literal> {
+    fn value(&self, key: &str) -> Option<&Value> {
         self.0.get(key).map(|assignment| &assignment.value)
     }
 
-    fn mistyped(&self, key: &'static str, wanted: &str, found: &Literal) -> Error {
-        let message = format!("bad {key}: it is {}; use {wanted}", found.kind());
+    fn mistyped(&self, key: &'static str, wanted: &str, found: &Value) -> Error {
+        let found = match found {
+            Value::String(_) => "a text",
+            Value::Number(_) => "a number",
+            Value::Bool(_) => "a truth value",
+            Value::Array(_) => "a list",
+            Value::Null | Value::Object(_) => "None",
+        };
+        let message = format!("bad {key}: it is {found}; use {wanted}");
         self.locate(key, Error::invalid(message))
     }
 
@@ -199,8 +290,18 @@ LD_LIBRARY_PATH="/usr/local/cuda/lib64:/usr/lib64"
 PADDLE_USE_GPU = False
 "#;
 
+    fn parse(text: &str) -> Result<Conf> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("conf.py");
+        std::fs::write(&path, text).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(Conf::read(&path))
+    }
+
     fn error(text: &str) -> String {
-        Conf::parse(text).unwrap_err().to_string()
+        let shown = parse(text).unwrap_err().to_string();
+        let (shown, _) = shown.split_once("conf: /").unwrap();
+        shown.trim_end_matches([' ', ',', '(']).to_owned()
     }
 
     #[test]
@@ -214,12 +315,12 @@ PADDLE_USE_GPU = False
             ld_library_path: "/usr/local/cuda/lib64:/usr/lib64".into(),
             use_gpu: Some(false),
         };
-        assert_eq!(Conf::parse(DOCUMENTED).unwrap(), expected);
+        assert_eq!(parse(DOCUMENTED).unwrap(), expected);
     }
 
     #[test]
     fn only_the_hosts_are_needed() {
-        let conf = Conf::parse("user = 'ann@'\nHOSTS = (user + 'a', user + 'b')").unwrap();
+        let conf = parse("user = 'ann@'\nHOSTS = (user + 'a', user + 'b')").unwrap();
         assert_eq!(conf, Conf::of(parse_hosts(["ann@a", "ann@b"]).unwrap()));
     }
 
@@ -237,5 +338,38 @@ PADDLE_USE_GPU = False
         insta::assert_snapshot!(error("HOSTS = ['a']\nPADDLE_USE_GPU = 'no'"), @"bad PADDLE_USE_GPU: it is a text; use True or False (key: PADDLE_USE_GPU, line: 2)");
         insta::assert_snapshot!(error("HOSTS = ['a']\nROOT_DIR = 'jobs'"), @"not a directory of a host: use an absolute path, or one that begins with ~/ (directory: jobs, key: ROOT_DIR, line: 2)");
         insta::assert_snapshot!(error("HOSTS = ['a']\nPADDLE_PORT_NUM = 1"), @"this key is not known: correct or remove it (key: PADDLE_PORT_NUM, line: 2, known: HOSTS, ROOT_DIR, PADDLE_NIC, PADDLE_PORT, PADDLE_PORTS_NUM, PADDLE_PORTS_NUM_FOR_SPARSE, LD_LIBRARY_PATH, PADDLE_USE_GPU)");
+    }
+
+    #[test]
+    fn python_is_read_in_its_many_forms() {
+        let forms = "# -*- coding: utf-8 -*-\r\n'''\nhosts\n'''\r\n\
+                     base = r'/home'; ROOT_DIR = base + \"/\\x70addle\"\r\n\
+                     NAMES = (\n  'a',  # first\n\n  'b' 'c',\n)\nHOSTS = ['x'] + NAMES\n\
+                     PADDLE_PORT = (0x1000 + 1_000)\nrest = [None, -1.5e3]\n";
+        let conf = parse(forms).unwrap();
+        assert_eq!(conf.hosts, parse_hosts(["x", "a", "bc"]).unwrap());
+        assert_eq!((conf.root_dir.as_str(), conf.ports.first), ("/home/paddle", 5096));
+        assert!(parse("\u{feff}HOSTS = ['a']\n").is_ok());
+    }
+
+    #[test]
+    fn what_would_have_to_be_executed_is_refused_with_its_line() {
+        insta::assert_snapshot!(error("A = 1\nimport os\n"), @"");
+        insta::assert_snapshot!(error("A = 1\nHOSTS = open('machines').readlines()\n"), @"");
+        insta::assert_snapshot!(error("A = other + 'x'"), @"");
+        insta::assert_snapshot!(error("A = 'n%d' % 3"), @"");
+        insta::assert_snapshot!(error("A = {'a': 1}"), @"");
+        insta::assert_snapshot!(error("A = f'x'"), @"");
+        insta::assert_snapshot!(error("A += 1"), @"");
+        insta::assert_snapshot!(error("A ="), @"");
+        insta::assert_snapshot!(error("A = 1 + 'x'"), @"");
+        insta::assert_snapshot!(error("if True:\n  A = 1"), @"");
+        insta::assert_snapshot!(error(&format!("A = {}1", "-".repeat(100_000))), @"");
+        insta::assert_snapshot!(error(&format!("A = 'xx'\n{}", "A = A + A\n".repeat(40))), @"");
+        insta::assert_snapshot!(error(&"#".repeat(1 << 20 | 1)), @"");
+        assert!(error("A = [1, 2").contains("never closed"));
+        assert!(error("A = '''x\n\n").contains("unterminated"));
+        // Lists of lists of lists: the answer would be endless.
+        assert!(parse(&format!("A = [1]\n{}", "A = [A, A]\n".repeat(40))).is_err());
     }
 }

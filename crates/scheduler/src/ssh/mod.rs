@@ -14,7 +14,6 @@ pub mod node;
 pub mod package;
 pub mod transfer;
 
-mod literal;
 mod session;
 mod site;
 

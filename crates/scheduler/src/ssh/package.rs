@@ -195,7 +195,7 @@ fn digest(path: &Path) -> std::io::Result<(u64, String)> {
 }
 
 /// A finished checksum as an entry has it.
-pub(super) fn hexadecimal(hash: Sha256) -> String {
+pub(crate) fn hexadecimal(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

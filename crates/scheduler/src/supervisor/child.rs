@@ -4,8 +4,8 @@ use super::figures::Figures;
 use super::files;
 use super::leftover;
 use super::limits::Limits;
-use super::lines::Lines;
 use super::message::{self, Event, Start};
+use crate::lines::Lines;
 use crate::replica::ReplicaId;
 use contract::env::{SetBy, VARIABLES};
 use contract::ready::{Farewell, Ready};
@@ -180,9 +180,9 @@ impl Output {
                 break;
             }
         }
-        if let Some(text) = self.lines.finish().filter(|_| self.is_server) {
-            self.look_for_words(&text, &events).await;
-        }
+        let mut words = Vec::new();
+        self.lines.finish(|line| words.push(line.to_owned()));
+        self.look_for_words(&words, &events).await;
         self.report_figures(&events).await;
         let message = self.reason.take().or_else(|| self.limits.killed_for());
         let exited = Event::Exited { replica: self.replica, code, message };
@@ -199,18 +199,18 @@ impl Output {
         }
         let output = message::Output::encode(bytes);
         let _ = events.send(Event::Log { replica, output }).await;
-        if self.is_server
-            && let Some(text) = self.lines.push(bytes)
-        {
-            self.look_for_words(&text, events).await;
+        if self.is_server {
+            let mut words = Vec::new();
+            self.lines.feed(bytes, |line| words.push(line.to_owned()));
+            self.look_for_words(&words, events).await;
         }
     }
 
     /// Servers say when they serve and, at their end, whom they served. Trainers say nothing to us:
     /// what they print is their own.
-    async fn look_for_words(&mut self, text: &str, events: &mpsc::Sender<Event>) {
+    async fn look_for_words(&mut self, lines: &[String], events: &mpsc::Sender<Event>) {
         let replica = self.replica;
-        for line in text.lines() {
+        for line in lines {
             if self.awaits_ready
                 && let Some(ready) = understood(Ready::parse(line))
             {

@@ -5,7 +5,7 @@
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::fs::File;
-use std::io::{Error, ErrorKind, Result};
+use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
 /// A log: a new file for the first incarnation of a replica, continued by later ones.
@@ -21,9 +21,19 @@ pub(super) fn open_log(path: &Path, is_first: bool) -> Result<File> {
 }
 
 /// A file that a program may have written.
-pub(super) fn open_to_read(path: &Path) -> Result<File> {
+pub(crate) fn open_to_read(path: &Path) -> Result<File> {
     open(path, OFlags::RDONLY)
 }
+
+/// The content of such a file.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_to_read(path)?.take(READ_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The most that is read of a file at once; more than any record or submission has.
+const READ_BYTES_MAX: u64 = 256 << 20;
 
 /// Removes what an earlier job left under this name.
 pub(super) fn remove(path: &Path) -> Result<()> {

@@ -251,6 +251,14 @@ impl Hosts {
         Ok(())
     }
 
+    /// Tells all supervisors that the job is over.
+    pub(crate) async fn dismiss(&mut self) -> Result<()> {
+        for host in 0..self.commands.len() {
+            self.send(host, &Command::Close).await?;
+        }
+        Ok(())
+    }
+
     /// Lets all supervisors end, with whatever is left of the job, and waits for that.
     pub(crate) async fn close(self) {
         drop(self.commands);

@@ -32,7 +32,8 @@ pub enum Command {
     },
     /// Try whether a folder is shared with another machine.
     Probe(Probe),
-    /// Kill whatever is left, and end. The end of the input means the same.
+    /// Kill whatever is left, and end: the job is over. Without it the end of the input does the
+    /// same, but the job may come back for another round.
     Close,
 }
 

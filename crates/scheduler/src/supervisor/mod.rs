@@ -26,9 +26,8 @@ pub mod message;
 
 mod child;
 mod figures;
-mod files;
+pub(crate) mod files;
 pub(crate) mod leftover;
 mod limits;
-mod lines;
 mod namespace;
 mod probe;

@@ -30,6 +30,10 @@ __all__ = ["cloud_reader"]
 
 # A wait is many short ones, so that Ctrl-C is heard between them.
 WAIT_SECONDS = 3600.0
+# Launchers start the master first, so one that does not answer soon is said to be waited for, and
+# one that does not answer for a minute is not there.
+SILENT_SECONDS = 5.0
+FIRST_CONTACT_SECONDS = 60.0
 
 
 class Consumer(Protocol):
@@ -114,7 +118,8 @@ def cloud_reader(
                      RecordIO files, or texts, whose lines are records. None leaves them to
                      `paddle master --dataset`. All trainers must name the same.
     master_endpoint: `host[:port]`; by default what `paddle.init` or PADDLE_MASTER_ENDPOINT says.
-    timeout_sec:     how long a master that is away is waited for; 10 minutes by default.
+    timeout_sec:     how long a master that is away is waited for; by default a minute for the
+                     first connection, and 10 minutes for one that was lost.
     buf_size:        ignored: a thread without the interpreter reads a block ahead.
     etcd_endpoints:  ignored, with a warning: the master is named, not looked up.
     loader:          makes a sample of a record; None leaves it as bytes.
@@ -162,14 +167,38 @@ def find_master(master_endpoint: str | None, etcd_endpoints: str | None = None) 
 
 def connect(endpoint: str, timeout_sec: float | None = None) -> _native.MasterClient:
     """A connection to the master, with the settings of `paddle.init`."""
+    patience = FIRST_CONTACT_SECONDS
+    more: dict[str, float] = {}
+    if timeout_sec is not None:
+        patience = more["timeout_seconds"] = mistake.real("timeout", timeout_sec)
+    named = endpoint
+    if endpoint == config.current().master_endpoint:
+        named = f"{endpoint} (PADDLE_MASTER_ENDPOINT, or master_endpoint of paddle.init)"
+    try:
+        return _dial(endpoint, min(patience, SILENT_SECONDS), more)
+    except (errors.UnavailableError, errors.DeadlineError) as error:
+        failure = error
+    if patience > SILENT_SECONDS:
+        LOGGER.warning("no master answers at %s; waiting %.0f s for it", named, patience)
+        try:
+            return _dial(endpoint, patience - SILENT_SECONDS, more)
+        except (errors.UnavailableError, errors.DeadlineError) as error:
+            failure = error
+    raise type(failure)(
+        f"no master answers at {named}; start the program with `paddle launch --master`, or start "
+        f"the master first: {failure}"
+    ) from None
+
+
+def _dial(endpoint: str, patience: float, more: dict[str, float]) -> _native.MasterClient:
     settings = config.current()
-    more = {} if timeout_sec is None else {"timeout_seconds": mistake.real("timeout", timeout_sec)}
     return _native.MasterClient(
         endpoint,
         name=f"trainer-{settings.trainer_id}",
         token=settings.job_token,
         tls_ca=settings.tls_ca,
         tls_name=settings.tls_name,
+        connect_seconds=patience,
         **more,
     )
 

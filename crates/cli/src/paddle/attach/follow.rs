@@ -3,18 +3,20 @@
 
 use super::signals::Stop;
 use super::view::View;
-use cli::lines::Lines;
 use contract::state::State;
-use contract::{Error, Result};
+use contract::{Error, Kind, Result};
 use scheduler::backend::Cursor;
+use scheduler::lines::Lines;
 use scheduler::{Backend, JobRecord, ReplicaId};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Between two looks: short while something moves, longer while nothing does.
-const PAUSE_SHORT: Duration = Duration::from_millis(10);
+/// Between two looks: short while something moves, longer the longer nothing does.
+const PAUSE_SHORT: Duration = Duration::from_millis(3);
 const PAUSE_LONG: Duration = Duration::from_millis(50);
+/// How much longer each look is waited for than the last.
+const PAUSE_GROWTH: f64 = 1.2;
 /// How long a backend may be unreachable before that is the end of following.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -45,7 +47,8 @@ pub(crate) async fn follow(
 ) -> Result<Followed> {
     let mut streams = Streams::default();
     let mut stopped = None;
-    let mut reached = Instant::now();
+    let mut pause = PAUSE_SHORT;
+    let (mut reached, mut has_seen_it) = (Instant::now(), false);
     loop {
         let record = match backend.observe(id).await {
             Ok(record) => record,
@@ -53,16 +56,17 @@ pub(crate) async fn follow(
                 tokio::time::sleep(PAUSE_LONG).await;
                 continue;
             }
+            Err(error) if error.kind() == Kind::NotFound && has_seen_it => return Err(removed(id)),
             Err(error) => return Err(error),
         };
-        reached = Instant::now();
+        (reached, has_seen_it) = (Instant::now(), true);
         view.changed(&record);
         let moved = streams.read(backend, &record, view).await?;
         if record.state.is_final() && !moved {
             streams.finish(view);
             return Ok(Followed::Ended(Box::new(record), stopped));
         }
-        let pause = if moved { PAUSE_SHORT } else { PAUSE_LONG };
+        pause = if moved { PAUSE_SHORT } else { pause.mul_f64(PAUSE_GROWTH).min(PAUSE_LONG) };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             Some(stop) = stops.recv() => {
@@ -74,6 +78,12 @@ pub(crate) async fn follow(
             }
         }
     }
+}
+
+/// A job that ends before its launcher's eyes leaves nothing to look at.
+fn removed(id: &str) -> Error {
+    let message = "the job has ended, and its launcher, which says how, has removed it";
+    Error::new(Kind::NotFound, message).with("job", id)
 }
 
 /// Asks for the end. A failure is told, and following goes on: the next signal asks again.

@@ -14,6 +14,8 @@ const JOBS_DIR: &str = "PADDLE_JOBS_DIR";
 
 /// The jobs of this user on this machine.
 pub(crate) fn open() -> Result<Jobs> {
+    // A job that cannot be read is said to be passed over.
+    cli::logging::start(None, "")?;
     let root = match std::env::var_os(JOBS_DIR).filter(|path| !path.is_empty()) {
         Some(path) => std::path::absolute(PathBuf::from(path))
             .map_err(|source| Error::io("cannot find the directory of jobs", source))?,
@@ -22,6 +24,10 @@ pub(crate) fn open() -> Result<Jobs> {
             .ok_or_else(|| Error::invalid("there is no home to keep jobs in: set HOME"))?
             .join(".paddle/jobs"),
     };
+    if root.to_str().is_none() {
+        let error = Error::invalid("the directory of jobs must have a name in UTF-8");
+        return Err(error.with(JOBS_DIR, root.display()));
+    }
     Ok(Jobs { root, paddle: crate::this_program()? })
 }
 

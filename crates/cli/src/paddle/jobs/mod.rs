@@ -17,7 +17,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// List the jobs that were launched on this machine
 ///
 /// Shows jobs that run, and those that ended within the last day. A detached job stays in the list
-/// until it is forgotten; other jobs leave it when they end.
+/// until it is forgotten; other jobs leave it when they end, or a day later if their launcher was
+/// killed.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {

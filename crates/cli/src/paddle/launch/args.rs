@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// As --mode async
     #[arg(long = "async", conflicts_with_all = ["mode", "sync"])]
     pub(crate) is_async: bool,
-    /// How often to go through the data [default: once, or as the program says]
+    /// How often to go through the data [default: as the program says, else once]
     #[arg(long, alias = "num_passes", value_name = "N", value_parser = number::parse::<u32>)]
     pub(crate) passes: Option<u32>,
     /// Threads inside one trainer, or devices with --use_gpu [default: 1, or the whole --cpus]

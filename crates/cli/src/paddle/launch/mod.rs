@@ -90,11 +90,9 @@ async fn detach(args: &Args, jobs: &Jobs, built: &Built) -> Result<ExitCode> {
 async fn attached(args: &Args, jobs: &Jobs, built: &Built) -> Result<ExitCode> {
     let Built { submission, package } = built;
     let id = &submission.id;
+    // A signal that comes meanwhile waits: what was begun is ended like any other job.
     let mut stops = signals::listen()?;
-    let leash = tokio::select! {
-        leash = jobs.submit_leashed(submission, package.as_deref()) => leash?,
-        Some(stop) = stops.recv() => return Ok(ended_by(stop)),
-    };
+    let leash = jobs.submit_leashed(submission, package.as_deref()).await?;
     let mut view = View::new(Look {
         command: COMMAND,
         is_quiet: args.quiet,
@@ -113,10 +111,6 @@ async fn attached(args: &Args, jobs: &Jobs, built: &Built) -> Result<ExitCode> {
     drop(leash);
     forget(jobs, id).await;
     Ok(code(&record))
-}
-
-fn ended_by(stop: signals::Stop) -> ExitCode {
-    ExitCode::from(u8::try_from(stop.exit_code).unwrap_or(1))
 }
 
 /// Nobody asks for a job again that ended before its launcher's eyes.

@@ -137,12 +137,13 @@ pub(super) fn run_rank(args: &LaunchArgs) -> Result<ExitCode> {
     let key = key(&rank)?;
     let port = args.mpi.mpi_port.unwrap_or(mpi::DEFAULT_PORT);
     let nic = args.ssh.nics.as_deref().unwrap_or_default();
-    let ranks = crate::jobs::find::open()?.root.join(".ranks").join(start_name(&rank));
+    let ranks = crate::jobs::find::open()?.root.join(mpi::RANKS).join(start_name(&rank));
     let own = crate::rank::member(&rank, &ranks, nic)?;
     let meeting = Meeting {
         conductors: machines(args, &rank)?.iter().map(|name| format!("{name}:{port}")).collect(),
         patience: Duration::from_secs(args.servers.ready_timeout),
         key: key.clone(),
+        may_repeat: false,
     };
     let runtime = runtime()?;
     if rank.rank > 0 {

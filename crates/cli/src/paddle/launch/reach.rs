@@ -1,10 +1,11 @@
 //! How ssh hosts are found and reached: the flags that `paddle launch` and `paddle kill` share.
 
+use crate::attach::follow::runtime;
 use contract::{Error, Result};
 use scheduler::ssh::conf::{Conf, check_directory};
 use scheduler::ssh::{Cluster, host};
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "On ssh hosts")]
@@ -37,7 +38,7 @@ impl Reach {
         let hosts = self.hosts.as_deref().map(|list| host::parse_hosts(list.split(',')));
         let mut conf = match (&self.conf, hosts.transpose()?) {
             (Some(path), hosts) => {
-                let conf = read(path)?;
+                let conf = runtime()?.block_on(Conf::read(path))?;
                 Conf { hosts: hosts.unwrap_or(conf.hosts.clone()), ..conf }
             }
             (None, Some(hosts)) => Conf::of(hosts),
@@ -77,11 +78,4 @@ impl Reach {
 /// Whether there is somebody to ask for passwords.
 pub(crate) fn may_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
-fn read(path: &Path) -> Result<Conf> {
-    let text = std::fs::read_to_string(path).map_err(|source| {
-        Error::io("cannot read the configuration", source).with("conf", path.display())
-    })?;
-    Conf::parse(&text).map_err(|error| error.with("conf", path.display()))
 }

@@ -133,7 +133,7 @@ pub(super) fn spec(args: &Args, workspace: &Path, counts: &Counts) -> Result<Job
         pservers: args.pservers.unwrap_or(counts.pservers),
         master: args.data.master,
         data: data(args),
-        passes: args.passes.unwrap_or(1),
+        passes: args.passes,
         mode: args.mode(),
         resources: RoleResources { trainer, pserver, ..RoleResources::default() },
         threads: args.trainer_count,

@@ -19,7 +19,7 @@ pub(crate) fn the_same_job_again_starts_nothing_new(harness: &dyn Harness) {
 pub(crate) fn another_job_under_the_same_id_is_a_conflict(harness: &dyn Harness) {
     let mut job = Job::new(harness, 1, "true");
     job.succeed();
-    job.submission.spec.passes = 7;
+    job.submission.spec.passes = Some(7);
     let error = job.try_submit().unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict, "{error}");
     assert!(error.to_string().contains("job-1"), "{error}");
@@ -67,4 +67,18 @@ pub(crate) fn an_ended_job_can_be_forgotten_and_a_running_one_not(harness: &dyn 
     job.block(job.jobs.forget(job.id())).unwrap();
     assert_eq!(job.block(job.jobs.observe(job.id())).unwrap_err().kind(), Kind::NotFound);
     assert_eq!(job.try_submit().unwrap(), Accepted::New);
+}
+
+pub(crate) fn a_job_whose_launcher_was_killed_is_forgotten_after_a_day(harness: &dyn Harness) {
+    let job = Job::new(harness, 1, "exec sleep 1000");
+    drop(job.block(job.jobs.submit_leashed(&job.submission, None)).unwrap());
+    let mut record = job.await_end();
+    let list = || job.block(job.jobs.list("test", None)).unwrap();
+    let listed = list();
+    assert_eq!(listed[0].state, JobState::Killed, "{listed:?}");
+    assert!(listed[0].reason.contains("gone"), "{listed:?}");
+    record.ended_ms = Some(1);
+    record.write(&job.directory().join("state.json"), false).unwrap();
+    assert_eq!(list(), []);
+    assert!(!job.directory().exists());
 }

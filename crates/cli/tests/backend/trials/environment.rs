@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub(crate) fn the_environment_is_that_of_the_contract(harness: &dyn Harness) {
     let job = Job::new(harness, 2, "env -0 > environment-$PADDLE_TRAINER_ID").with(|spec| {
         spec.mode = Mode::Async;
-        spec.passes = 3;
+        spec.passes = Some(3);
         spec.name = "my_job".to_owned();
         spec.threads = Some(5);
         spec.env.insert("MY_OWN".to_owned(), "a b=c".to_owned());
@@ -26,7 +26,7 @@ pub(crate) fn the_environment_is_that_of_the_contract(harness: &dyn Harness) {
         assert_eq!((environment.rank, environment.trainers), (Some(rank), 2));
         assert_eq!((environment.pservers, environment.is_local), (2, false));
         assert_eq!(environment.pserver_endpoints.len(), 2);
-        assert_eq!((environment.mode, environment.passes), (Mode::Async, 3));
+        assert_eq!((environment.mode, environment.passes), (Mode::Async, Some(3)));
         assert_eq!((environment.attempt, environment.threads), (0, 5));
         let token = environment.token.as_ref().unwrap().expose();
         assert_eq!(token, job.submission.token.expose());

@@ -14,17 +14,17 @@ pub(crate) fn the_first_failing_trainer_ends_the_job(harness: &dyn Harness) {
     assert_eq!(job.text("trainer-1"), "the cause\n");
 }
 
-/// Looks for server 0 among the processes it can see, and kills it.
+/// Looks for its job's server 0 among the processes it can see, and kills it.
 const KILL_SERVER: &str = "
 import os, signal, sys, time
 if os.environ['PADDLE_TRAINER_ID'] == '0' and os.environ['PADDLE_ATTEMPT'] == '0':
-    token = ('PADDLE_JOB_TOKEN=' + os.environ['PADDLE_JOB_TOKEN']).encode()
+    marker = ('MARKER=' + os.environ['MARKER']).encode()
     for pid in filter(str.isdigit, os.listdir('/proc')):
         try:
             told = open(f'/proc/{pid}/environ', 'rb').read().split(b'\\0')
         except OSError:
             continue
-        if token in told and b'TRAINING_ROLE=PSERVER' in told and b'PADDLE_TRAINER_ID=0' in told:
+        if marker in told and b'TRAINING_ROLE=PSERVER' in told and b'PADDLE_TRAINER_ID=0' in told:
             os.kill(int(pid), signal.SIGKILL)
 ";
 
@@ -104,4 +104,16 @@ pub(crate) fn servers_that_nobody_used_are_named(harness: &dyn Harness) {
     let record = Job::new(harness, 1, "true").with(|spec| spec.allow_idle = false).run();
     assert_eq!((record.state, record.exit_code), (JobState::Failed, Some(1)), "{record:#?}");
     assert!(record.reason.contains("no trainer used pserver-0"), "{}", record.reason);
+}
+
+/// Somebody else has the port: the server ends, and the reason is in its log.
+pub(crate) fn a_server_that_cannot_serve_ends_the_job(harness: &dyn Harness) {
+    let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let job = Job::new(harness, 1, "echo trained").with(|spec| spec.ports.first = port);
+    let record = job.run();
+    assert_eq!((record.state, record.exit_code), (JobState::Failed, Some(1)), "{record:#?}");
+    assert!(record.reason.contains("pserver-0 failed"), "{}", record.reason);
+    assert!(job.text("pserver-0").contains(&port.to_string()), "{}", job.text("pserver-0"));
+    assert_eq!(job.text("trainer-0"), "");
 }

@@ -8,6 +8,7 @@ pub(crate) mod failing;
 pub(crate) mod limits;
 pub(crate) mod output;
 pub(crate) mod running;
+pub(crate) mod servers;
 pub(crate) mod surviving;
 pub(crate) mod topology;
 
@@ -38,6 +39,7 @@ macro_rules! suite {
             failing::a_failed_trainer_is_started_again_when_asked_for;
             failing::restarts_end;
             failing::servers_that_nobody_used_are_named;
+            failing::a_server_that_cannot_serve_ends_the_job;
             limits::a_field_that_cannot_be_honoured_is_refused_by_name;
             limits::a_checkpoint_folder_is_one_for_all_servers;
             limits::the_time_limit_ends_the_job;
@@ -47,6 +49,7 @@ macro_rules! suite {
             asking::a_list_shows_the_jobs_of_one_origin;
             asking::what_is_not_there_is_said_to_be_not_there;
             asking::an_ended_job_can_be_forgotten_and_a_running_one_not;
+            asking::a_job_whose_launcher_was_killed_is_forgotten_after_a_day;
             ending::a_kill_lets_programs_finish;
             ending::a_forced_kill_waits_for_nobody;
             ending::a_job_is_killed_while_it_starts;
@@ -54,6 +57,7 @@ macro_rules! suite {
             ending::daemons_of_programs_end_with_the_job;
             surviving::a_killed_conductor_is_replaced_and_the_job_finishes;
             surviving::a_job_that_lost_conductor_and_guard_is_revived_by_a_list;
+            surviving::a_job_whose_record_is_lost_begins_anew;
             surviving::a_killed_supervisor_is_a_fault_like_any_other;
             surviving::processes_of_a_supervisor_that_was_killed_as_a_whole_are_found;
             elastic::trainers_join_and_leave_a_running_job;

@@ -10,6 +10,9 @@ pub(crate) fn a_job_runs_and_its_servers_end_with_it(harness: &dyn Harness) {
         assert_eq!(job.text(&format!("trainer-{rank}")), expected);
         assert!(job.text(&format!("pserver-{rank}")).contains("paddle_ready"));
     }
+    // What ranks under MPI keep between two rounds goes with the job.
+    let ranks = std::fs::read_dir(job.jobs.root.join(".ranks"));
+    assert_eq!(ranks.into_iter().flatten().count(), 0);
 }
 
 /// A trainer that could not connect at once would fail.

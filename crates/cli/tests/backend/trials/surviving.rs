@@ -15,6 +15,26 @@ fn kill_conductor(job: &Job<'_>) {
     signal(conductors[0], "KILL");
 }
 
+/// The guard first, so that it cannot replace the conductor.
+fn kill_conductor_and_guard(job: &Job<'_>) {
+    let conductors = job.processes_running("--guarded");
+    let guards = job.processes_running("conduct");
+    for pid in guards.iter().filter(|pid| !conductors.contains(pid)).chain(&conductors) {
+        signal(*pid, "KILL");
+    }
+    job.wait_until("conductor and guard are gone", || job.processes_running("conduct").is_empty());
+}
+
+/// As a power failure may leave it.
+pub(crate) fn a_job_whose_record_is_lost_begins_anew(harness: &dyn Harness) {
+    let job = Job::new(harness, 1, "touch started; [ -e again ] || exec sleep 1000");
+    job.submit().await_file(0, "started");
+    kill_conductor_and_guard(&job);
+    job.write(0, "again", "");
+    std::fs::write(job.directory().join("state.json"), "").unwrap();
+    assert_eq!(job.await_end().state, JobState::Succeeded);
+}
+
 pub(crate) fn a_killed_conductor_is_replaced_and_the_job_finishes(harness: &dyn Harness) {
     let job = Job::new(harness, 2, UNTIL_THE_SECOND);
     job.submit();
@@ -34,13 +54,7 @@ pub(crate) fn a_killed_conductor_is_replaced_and_the_job_finishes(harness: &dyn 
 pub(crate) fn a_job_that_lost_conductor_and_guard_is_revived_by_a_list(harness: &dyn Harness) {
     let job = Job::new(harness, 1, UNTIL_THE_SECOND);
     job.submit().await_file(0, "started-0");
-    // The guard first, so that it cannot replace the conductor.
-    let conductors = job.processes_running("--guarded");
-    let guards = job.processes_running("conduct");
-    for pid in guards.iter().filter(|pid| !conductors.contains(pid)).chain(&conductors) {
-        signal(*pid, "KILL");
-    }
-    job.wait_until("conductor and guard are gone", || job.processes_running("conduct").is_empty());
+    kill_conductor_and_guard(&job);
     let list = job.block(job.jobs.list("test", None)).unwrap();
     assert!(!list[0].state.is_final(), "lost is not gone: {list:?}");
     let record = job.await_end();

@@ -32,7 +32,7 @@ fn job<'a>(harness: &'a dyn Harness, commands: &str) -> Job<'a> {
     let job = Job::of(harness, 2, &[]).with(|spec| {
         spec.topology = "./conf/trainer_config.py".to_owned();
         spec.topology_flags = vec!["--log_period=2".to_owned(), "--dot_period=0".to_owned()];
-        spec.passes = 2;
+        spec.passes = Some(2);
         spec.env.insert("PATH".to_owned(), path);
     });
     for rank in 0..2 {

@@ -1,6 +1,7 @@
-//! Bytes of a log as lines of text. What is not UTF-8 is shown as U+FFFD; the log itself keeps it.
+//! What a replica prints as lines of text. What is not UTF-8 is shown as U+FFFD; the log itself keeps
+//! it. Pure.
 
-/// A line that is longer is shown in pieces of this size.
+/// A longer line comes in pieces of this size.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// Cuts a stream of bytes into lines, whatever pieces it comes in.
@@ -55,6 +56,7 @@ fn emit(line: &[u8], show: &mut impl FnMut(&str)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn check(pieces: &[&[u8]], expect: &[&str]) {
         let (mut lines, mut shown) = (Lines::default(), Vec::new());
@@ -87,5 +89,22 @@ mod tests {
         line.push(b'\n');
         Lines::default().feed(&line, |line| whole.push(line.len()));
         assert_eq!(whole, [LINE_BYTES_MAX, LINE_BYTES_MAX, 1]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn nothing_is_lost_wherever_the_stream_is_cut(
+            pieces in prop::collection::vec("[a-c\n]{0,6}", 0..20),
+        ) {
+            let (mut lines, mut out) = (Lines::default(), Vec::new());
+            for piece in &pieces {
+                lines.feed(piece.as_bytes(), |line| out.push(line.to_owned()));
+            }
+            lines.finish(|line| out.push(line.to_owned()));
+            let all = pieces.concat();
+            prop_assert_eq!(out, all.lines().collect::<Vec<_>>());
+        }
     }
 }
