@@ -86,6 +86,7 @@ pub(super) fn run(told: Told) {
     }
 }
 
+#[expect(clippy::print_stdout, reason = "a replica's log tells where it began")]
 async fn train(told: Told, environment: &Environment) -> Result<()> {
     let rank = environment.rank.unwrap_or(0);
     let model = told.model();
