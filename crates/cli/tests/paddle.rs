@@ -154,6 +154,7 @@ fn every_help_page_is_complete() {
         "attach --help",
         "logs --help",
         "kill --help",
+        "scale --help",
         "completions --help",
         "pserver --help",
         "master --help",
