@@ -8,6 +8,7 @@ mod launch {
     pub(crate) mod sshd;
 
     mod attached;
+    mod attacked;
     mod detached;
     mod face;
     mod mpi;

@@ -50,7 +50,7 @@ pub(crate) fn conf_py() -> Row {
     let names = r#"{"names": {"HOSTS": {"value": ["root@192.168.0.1:22", "paddle@node-2"], "line": 2}, "PADDLE_NIC": {"value": "eth0", "line": 6}, "PADDLE_PORT": {"value": 7164, "line": 7}, "USE": {"value": [1, -2500.0, null, true], "line": 9}}}"#;
     Row {
         name: "conf.py",
-        samples: lines(&[names, r#"{"refused": ["invalid syntax", 3]}"#]),
+        samples: lines(&[names, r#"{"names": {"HOSTS": {"value": ["a", "b"], "line": 1}}}"#]),
         decode: |bytes| Conf::from_answer(bytes).map(drop),
         rounds: 20_000,
         bytes_max: 4 << 20,

@@ -317,6 +317,9 @@ impl Files {
                 Err(error) if Instant::now() < deadline => self.note(Err(error)),
                 outcome => return outcome,
             }
+            // Files that are still open would keep their room.
+            self.logs.clear();
+            self.metrics = None;
             for kept in [self.directory.logs(), self.directory.metrics()] {
                 // There may be none.
                 let _ = std::fs::remove_dir_all(kept);

@@ -105,8 +105,8 @@ impl Jobs {
             }
             check::check_topology(&submission)?;
             let refused = |source| {
-                let message = "cannot make the job's directory: PADDLE_JOBS_DIR names another \
-                               place for jobs";
+                let message = "cannot make the job's directory: set PADDLE_JOBS_DIR to a directory \
+                               that can be written to";
                 Error::io(message, source).with("directory", directory.path().display())
             };
             let make = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
