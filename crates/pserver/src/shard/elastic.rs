@@ -114,7 +114,7 @@ fn released_of<B: Deref<Target = [u8]>>(payload: &Payload<B>) -> Result<Vec<Rele
             .with("entries", payload.entries.len()));
     };
     let keys = payload.keys(entry);
-    if keys.len() % 2 != 0 || keys.len() > 2 * RELEASED_MAX {
+    if !keys.len().is_multiple_of(2) || keys.len() > 2 * RELEASED_MAX {
         return Err(Error::invalid("a list of trainers is pairs of rank and incarnation")
             .with("numbers", keys.len())
             .with("most", 2 * RELEASED_MAX));

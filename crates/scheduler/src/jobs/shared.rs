@@ -8,7 +8,7 @@ use crate::supervisor::message::{Command, Probe, ProbeAction};
 use contract::role::Role;
 use contract::{Error, Kind, Result};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Refuses a checkpoint folder that the machines with servers do not share.
 ///
@@ -28,7 +28,7 @@ pub(super) async fn check(plan: &JobPlan, checkpoint_dir: &str, hosts: &mut [Hos
     let probe = |node: usize, action| Probe { folder: folder(node), name: name.clone(), action };
     let written = ask(hosts, first, probe(first, ProbeAction::Write)).await?;
     if let Some(problem) = written {
-        return Err(refused("cannot be written", plan, first, folder(first), &problem));
+        return Err(refused("cannot be written", plan, first, &folder(first), &problem));
     }
     let mut outcome = Ok(());
     for node in others {
@@ -36,7 +36,7 @@ pub(super) async fn check(plan: &JobPlan, checkpoint_dir: &str, hosts: &mut [Hos
         if let Some(problem) = found? {
             let other = &plan.nodes[first].name;
             let what = format!("is not the one of {other}");
-            outcome = Err(refused(&what, plan, node, folder(node), &problem));
+            outcome = Err(refused(&what, plan, node, &folder(node), &problem));
             break;
         }
     }
@@ -49,7 +49,7 @@ async fn ask(hosts: &mut [Host], node: usize, probe: Probe) -> Result<Option<Str
     hosts[node].probe(&Command::Probe(probe)).await
 }
 
-fn refused(what: &str, plan: &JobPlan, node: usize, folder: PathBuf, problem: &str) -> Error {
+fn refused(what: &str, plan: &JobPlan, node: usize, folder: &Path, problem: &str) -> Error {
     let message = format!(
         "the checkpoint folder on {} {what}: servers on several machines need one that all of them \
          reach, such as a mounted network file system; name it with an absolute checkpoint_dir, or \

@@ -26,7 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(600);
 #[test]
 fn training_survives_kills_and_stops() {
     if let Ok(told) = std::env::var(TRAINER) {
-        return trainer::run(serde_json::from_str(&told).unwrap());
+        return trainer::run(&serde_json::from_str(&told).unwrap());
     }
     let (first, rounds) = (seed(), number("PADDLE_CHAOS_TRAINING_ROUNDS").unwrap_or(10));
     let mut places: Vec<(&str, Box<dyn Harness>)> = vec![
