@@ -143,6 +143,9 @@ def _fields(message):
         elif key & 7 == 1:
             value = struct.unpack_from("<d", message, at)[0]
             at += 8
+        elif key & 7 == 5:
+            value = struct.unpack_from("<f", message, at)[0]
+            at += 4
         else:
             assert key & 7 == 2
             length = varint()

@@ -2,6 +2,9 @@
 
 import numpy
 import pytest
+import test_cost_values
+import test_layer_values
+import test_vector_layers
 from onnx_sessions import exported, parameters_by_chance
 
 import paddle.v2 as paddle
@@ -165,3 +168,18 @@ def test_what_has_no_form_is_refused_and_leaves_no_file(build, tmp_path):
     with pytest.raises(errors.UnsupportedError):
         paddle.onnx_export(layer, parameters, tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("module", [test_cost_values, test_layer_values, test_vector_layers])
+def test_every_layer_is_exported_or_refused_by_name(module, tmp_path):
+    path = tmp_path / "model.onnx"
+    for name, (build, _) in module.CASES.items():
+        naming.reset()
+        layer = build()
+        try:
+            exported(layer, parameters_by_chance(layer, DRAW), path)
+            path.unlink()
+        except errors.UnsupportedError as refused:
+            names = [each.name for each in paddle.topology.Topology(layer).layers]
+            assert any(each in str(refused) for each in names), name
+            assert not path.exists(), name

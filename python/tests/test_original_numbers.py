@@ -173,3 +173,33 @@ def test_auc_tells_small_click_rates_apart():
     clicked, other = scores[labels == 1][:, None], scores[labels == 0][None, :]
     exact = ((clicked > other) + 0.5 * (clicked == other)).mean()
     assert found["figure"] == pytest.approx(exact, abs=1e-9)
+
+
+def costs_of(cost, samples):
+    parameters = paddle.parameters.create(cost)
+    return paddle.infer(cost, parameters, samples)
+
+
+@pytest.mark.parametrize("values", [1, 2])
+def test_pairs_have_integer_labels(values):
+    left, right = (
+        LAYER.data(name=side, type=paddle.data_type.dense_vector(1)) for side in ("left", "right")
+    )
+    # Programs of the original say `integer_value(1)` and feed 0 and 1.
+    label = LAYER.data(name="label", type=paddle.data_type.integer_value(values))
+    cost = LAYER.rank_cost(left=left, right=right, label=label)
+    found = costs_of(cost, [([2.0], [0.5], 1), ([2.0], [0.5], 0)])
+    # ln(1 + e^d) - t·d of the difference d = 1.5: with t = 1 it is ln(1 + e^-1.5).
+    expected = [[math.log1p(math.exp(-1.5))], [math.log1p(math.exp(1.5))]]
+    numpy.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_an_integer_label_is_the_column_that_is_one():
+    scores = LAYER.data(name="scores", type=paddle.data_type.dense_vector(3))
+    label = LAYER.data(name="label", type=paddle.data_type.integer_value(3))
+    cost = LAYER.multi_binary_label_cross_entropy_cost(input=scores, label=label)
+    found = costs_of(cost, [([0.2, 0.7, 0.4], 1), ([0.2, 0.7, 0.4], 0)])
+    # -ln p of the label's column, -ln(1 - p) of the others.
+    first = -(math.log(1 - 0.2) + math.log(0.7) + math.log(1 - 0.4))
+    second = -(math.log(0.2) + math.log(1 - 0.7) + math.log(1 - 0.4))
+    numpy.testing.assert_allclose(found, [[first], [second]], rtol=1e-6)

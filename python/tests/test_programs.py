@@ -9,12 +9,17 @@ import random
 import pytest
 from programs import (
     deep_fm,
+    dssm,
     image_classification,
     label_semantic_roles,
+    language_model,
     learning_to_rank,
     machine_translation,
     nested_text_classification,
+    scene_text_recognition,
     scheduled_sampling,
+    ssd,
+    stacked_lstm,
     word2vec,
 )
 
@@ -31,10 +36,17 @@ PROGRAMS = {
     "machine translation": (machine_translation.train, "right", ">", 0.7),
     "GoogLeNet": (googlenet, "error", "<", 0.2),
     "ResNet": (resnet, "error", "<", 0.2),
-    "learning to rank": (learning_to_rank.train, "ndcg", ">", 0.85),
+    "RankNet": (learning_to_rank.train_pairs, "ndcg", ">", 0.85),
+    "LambdaRank": (learning_to_rank.train_lists, "ndcg", ">", 0.85),
     "scheduled sampling": (scheduled_sampling.train, "error", "<", 0.15),
     "DeepFM": (deep_fm.train, "auc", ">", 0.85),
     "nested text classification": (nested_text_classification.train, "error", "<", 0.15),
+    "SSD": (ssd.train, "map", ">", 60),
+    "scene text recognition": (scene_text_recognition.train, "right", ">", 0.7),
+    "DSSM": (dssm.train, "right", ">", 0.85),
+    "stacked LSTM": (stacked_lstm.train, "error", "<", 0.2),
+    "language model by NCE": (language_model.train_nce, "error", "<", 0.2),
+    "language model by a tree": (language_model.train_hsigmoid, "cost", "<", 0.5),
 }
 
 

@@ -311,6 +311,23 @@ def test_printers_write_what_layers_gave(tmp_path, capsys):
     numpy.testing.assert_allclose(found, [[first, 0], [second, 0]], rtol=1e-4)
 
 
+def test_a_program_prints_layers(capsys):
+    naming.reset()
+    paddle.init(trainer_count=1)
+    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(2))
+    hidden = layer.fc(input=x, size=1, act=paddle.activation.Linear(), name="hidden")
+    cost = layer.sum_cost(input=hidden)
+    layer.printer(input=x)
+    layer.print(input=[x, hidden], format="x is %sand hidden %s.")
+    parameters = paddle.parameters.create(cost)
+    parameters["_hidden.w0"] = [[1.0], [10.0]]
+    trainer = paddle.trainer.SGD(cost, parameters, paddle.optimizer.Momentum(learning_rate=0))
+    trainer.train(paddle.batch(lambda: iter([([3.0, 2.0],)]), 1))
+    written = capsys.readouterr().err
+    assert "layer=x value matrix:\n3 2\n" in written
+    assert "x is 3 2\nand hidden 23\n.\n" in written
+
+
 def test_sentences_are_written_as_text(tmp_path, capsys):
     naming.reset()
     paddle.init(trainer_count=1)

@@ -27,7 +27,7 @@ _OTHER = {
     "factorization_machine": ["factorization_machine"],
     "max_id": ["maxid_layer"],
     "multi_binary_label_cross_entropy_cost": ["multi_binary_label_cross_entropy"],
-    "print": ["print_layer", "printer_layer"],
+    "printer": ["print_layer", "printer_layer"],
 }
 # Their first values are not those of weights.
 _NOT_WEIGHTS = {"batch_norm", "prelu", "scale_shift"}

@@ -206,7 +206,7 @@ def _several(input: object) -> "list[Layer]":
 @mistake.checked_arguments
 def value_printer(input: Any, name: str | None = None) -> Evaluator:
     """Writes the output of a layer, or of several, to stderr after every batch of training."""
-    printer = printing.Printer(printing.values)
+    printer = printing.Printer("value_printer", printing.values)
     return _watch(name, "value_printer", _several(input), printer)
 
 
@@ -214,7 +214,9 @@ def value_printer(input: Any, name: str | None = None) -> Evaluator:
 def gradient_printer(input: Any, name: str | None = None) -> Evaluator:
     """Writes the gradient of a layer's output, or of several, after every batch of training."""
     printer = printing.Printer(
-        lambda watched: printing.values(watched, "grad"), wants_gradient=True
+        "gradient_printer",
+        lambda watched: printing.values(watched, "grad"),
+        wants_gradient=True,
     )
     inputs = _several(input)
     fed = [layer.name for layer in inputs if layer.type is not None]
@@ -231,7 +233,9 @@ def maxid_printer(
 ) -> Evaluator:
     """Writes the `num_results` (1) largest columns of each row after every batch of training."""
     count = 1 if num_results is None else mistake.whole("num_results", num_results)
-    printer = printing.Printer(lambda watched: printing.best_columns(watched, count))
+    printer = printing.Printer(
+        "max_id_printer", lambda watched: printing.best_columns(watched, count)
+    )
     return _watch(name, "maxid_printer", _layers(input=input), printer)
 
 
@@ -247,7 +251,9 @@ def maxframe_printer(
             f"maxframe_printer takes a sequence of size 1 but the input has size {inputs[0].size} "
             f"and level {inputs[0].shape['level']!r}"
         )
-    printer = printing.Printer(lambda watched: printing.best_rows(watched, count))
+    printer = printing.Printer(
+        "max_frame_printer", lambda watched: printing.best_rows(watched, count)
+    )
     return _watch(name, "maxframe_printer", inputs, printer)
 
 
@@ -274,7 +280,7 @@ def seqtext_printer(
             f"{ids.shape['value']} values and level {ids.shape['level']!r}"
         )
     text = printing.Text(dict_file, True if delimited is None else delimited)
-    printer = printing.Printer(text, path=result_file)
+    printer = printing.Printer("seq_text_printer", text, path=result_file)
     return _watch(name, "seqtext_printer", inputs, printer)
 
 
@@ -287,7 +293,9 @@ def classification_error_printer(
     A single column is compared with `threshold`.
     """
     limit = mistake.real("threshold", threshold)
-    printer = printing.Printer(lambda watched: printing.errors(watched, limit))
+    printer = printing.Printer(
+        "classification_error_printer", lambda watched: printing.errors(watched, limit)
+    )
     inputs = _layers(input=input, label=label)
     return _watch(name, "classification_error_printer", inputs, printer)
 

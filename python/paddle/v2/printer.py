@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import numpy
 
@@ -36,10 +36,12 @@ class Watched:
 class Printer:
     """Makes text of what layers gave, and writes it."""
 
+    # What the original calls it.
+    kind: str
     show: Callable[[list[Watched]], str]
     wants_gradient: bool = False
     path: str | None = None
-    _file: TextIO | None = None
+    _has_begun: bool = False
 
     def write(self, watched: list[Watched]) -> None:
         """Writes what is to be shown: to stderr, or to its file, which begins empty."""
@@ -48,15 +50,14 @@ class Printer:
             sys.stderr.write(text)
             sys.stderr.flush()
             return
-        if self._file is None:
-            self._file = open(self.path, "w", encoding="utf-8")  # noqa: SIM115 - as long as training
-        self._file.write(text)
-        self._file.flush()
+        with open(self.path, "a" if self._has_begun else "w", encoding="utf-8") as file:
+            file.write(text)
+        self._has_begun = True
 
 
 def values(watched: list[Watched], what: str = "value") -> str:
     """All numbers of each layer, row by row."""
-    return "".join(f"layer={each.name} {what} matrix:\n{_matrix(each.rows)}" for each in watched)
+    return "".join(f"layer={each.name} {what} matrix:\n{matrix(each.rows)}" for each in watched)
 
 
 def best_columns(watched: list[Watched], count: int) -> str:
@@ -78,7 +79,7 @@ def errors(watched: list[Watched], threshold: float) -> str:
     scores, labels = watched[0].rows, watched[1].rows[:, 0]
     found = scores[:, 0] > threshold if scores.shape[1] == 1 else scores.argmax(1)
     wrong = (found != labels).astype(int)
-    return f"Printer={watched[0].name} Classification Error:\n{_matrix(wrong.reshape(-1, 1))}"
+    return f"Printer={watched[0].name} Classification Error:\n{matrix(wrong.reshape(-1, 1))}"
 
 
 class Text:
@@ -112,7 +113,8 @@ class Text:
         return self._words[word]
 
 
-def _matrix(rows: Numbers) -> str:
+def matrix(rows: Numbers) -> str:
+    """A line for each row."""
     return "".join(" ".join(f"{number:.6g}" for number in row) + "\n" for row in rows)
 
 

@@ -25,7 +25,7 @@ def network():
         state = paddle.layer.memory(name="decoder", size=SIZE, boot_layer=begin)
         made = paddle.layer.memory(name="made_word", size=WORDS, boot_with_const_id=START)
         made_word = paddle.layer.embedding(input=made, size=SIZE, param_attr=table)
-        word = paddle.layer.interpolation(input=[true_word, made_word], weight=is_true)
+        word = paddle.layer.multiplex(input=[is_true, made_word, true_word])
         inputs = paddle.layer.fc(
             input=word, size=3 * SIZE, act=paddle.activation.Linear(), bias_attr=False
         )
@@ -35,7 +35,7 @@ def network():
         return predicted
 
     target = paddle.layer.data(name="target", type=paddle.data_type.integer_value_sequence(WORDS))
-    is_true = paddle.layer.data(name="is_true", type=paddle.data_type.dense_vector_sequence(1))
+    is_true = paddle.layer.data(name="is_true", type=paddle.data_type.integer_value_sequence(2))
     following = paddle.layer.data(
         name="following", type=paddle.data_type.integer_value_sequence(WORDS)
     )
@@ -51,7 +51,7 @@ def sentences(count, seed, chance_of_truth):
     for _ in range(count):
         begin, step = draw.randrange(1, WORDS), draw.choice((1, 2))
         words = [1 + (begin - 1 + step * place) % (WORDS - 1) for place in range(LENGTH)]
-        shown = [[float(draw.random() < chance_of_truth())] for _ in words]
+        shown = [int(draw.random() < chance_of_truth()) for _ in words]
         yield [begin, step], [START, *words[:-1]], shown, words
 
 

@@ -156,3 +156,8 @@ def pairs_ranked_by_three_classes():
 def bounds_of_different_numbers():
     starts, ends = dense("starts", 2), dense("ends", 3)
     paddle.layer.seq_slice(input=sequence("x", 2), starts=starts, ends=ends)  # wrong
+
+
+@case
+def text_without_a_place_for_each_layer():
+    paddle.layer.printer(input=[dense("x", 1), dense("y", 1)], format="x is %s")  # wrong

@@ -62,6 +62,7 @@ from paddle.v2.layer.learnt import (
     tensor,
 )
 from paddle.v2.layer.mixed import MixedLayer, mixed
+from paddle.v2.layer.printing import printer
 from paddle.v2.layer.projection import (
     Projection,
     context_projection,
@@ -126,6 +127,8 @@ from paddle.v2.layer.weighted import embedding, factorization_machine, fc
 from paddle.v2.model_config import Message
 
 LayerOutput = Layer
+# Not in `__all__`: who imports everything keeps the `print` of Python.
+print = printer
 
 __all__ = [
     "AggregateLevel",
@@ -210,6 +213,7 @@ __all__ = [
     "pooling",
     "power",
     "prelu",
+    "printer",
     "priorbox",
     "rank_cost",
     "recurrent",
@@ -248,11 +252,10 @@ __all__ = [
 NOT_YET = {
     "conv_operator": "filters that are computed have no layer; the nearest is img_conv",
     "conv_projection": "use img_conv, and addto or concat for what a mixed layer would add",
-    "print": "use paddle.infer on the layer, or event.gm.getLayerOutputs",
-    "printer": "use paddle.infer on the layer, or event.gm.getLayerOutputs",
     "scale_sub_region": "the nearest is scaling, of whole rows",
-    "selective_fc": "use fc",
+    "selective_fc": "use fc, which computes all columns",
     "slice_projection": "use concat of identity_projection(input, offset, size)",
+    "upsample": "the nearest is bilinear_interp, or img_conv with trans=True",
 }
 
 

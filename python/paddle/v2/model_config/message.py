@@ -6,7 +6,7 @@ from typing import Any
 
 from paddle.v2.model_config.schema import SCHEMA
 
-_VARINT, _EIGHT_BYTES, _LENGTH = 0, 1, 2
+_VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
 
 
 class Message:
@@ -86,6 +86,8 @@ def _text(value: Any) -> str:
 def _field(number: int, type: str, value: Any) -> bytes:
     if type == "double":
         return _varint(number << 3 | _EIGHT_BYTES) + struct.pack("<d", value)
+    if type == "float":
+        return _varint(number << 3 | _FOUR_BYTES) + struct.pack("<f", value)
     if type in ("uint", "int", "bool"):
         return _varint(number << 3 | _VARINT) + _varint(int(value))
     content: bytes = value.encode() if type == "string" else value.SerializeToString()

@@ -9,7 +9,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from paddle import _native
-from paddle.v2.model_config.layers import ACTIVATIONS, Described, layer_config
+from paddle.v2.model_config.described import Described
+from paddle.v2.model_config.fields import activation_name
+from paddle.v2.model_config.layers import layer_config
 from paddle.v2.model_config.message import Message
 
 if TYPE_CHECKING:
@@ -168,7 +170,7 @@ def _memory(memory: dict[str, Any], group: Described) -> Message:
         for link, (name, _) in zip(group.attributes["step"]["links"], group.inputs, strict=False)
     }
     bias = group.slots.get(f"{memory['name']}.wbias")
-    activation = ACTIVATIONS.get(memory["activation"], memory["activation"])
+    activation = activation_name(memory["activation"])
     return Message(
         "MemoryConfig",
         layer_name=memory["of"],
@@ -235,15 +237,19 @@ def _parameter(parameter: "Parameter") -> Message:
     )
 
 
-_EVALUATORS = {"auc": "last-column-auc", "ctc_error": "ctc_edit_distance"}
+_EVALUATORS = {
+    "auc": "last-column-auc",
+    "column_sum": "last-column-sum",
+    "ctc_error": "ctc_edit_distance",
+}
 
 
 def _evaluator(name: str, evaluator: "Evaluator") -> Message:
-    attributes = evaluator.attributes
+    attributes, printer = evaluator.attributes, evaluator.printer
     return Message(
         "EvaluatorConfig",
         name=name,
-        type=_EVALUATORS.get(evaluator.kind, evaluator.kind),
+        type=_EVALUATORS.get(evaluator.kind, evaluator.kind) if printer is None else printer.kind,
         input_layers=[layer.name for layer in evaluator.inputs],
         chunk_scheme=attributes.get("scheme"),
         num_chunk_types=attributes.get("types"),
@@ -251,4 +257,9 @@ def _evaluator(name: str, evaluator: "Evaluator") -> Message:
         positive_label=attributes.get("positive_label"),
         excluded_chunk_types=attributes.get("excluded"),
         top_k=attributes.get("top_k"),
+        overlap_threshold=attributes.get("overlap_threshold"),
+        background_id=attributes.get("background"),
+        evaluate_difficult=attributes.get("evaluate_difficult"),
+        ap_type=attributes.get("ap_type"),
+        result_file=None if printer is None else printer.path,
     )

@@ -29,7 +29,9 @@ def add_mixed(graph: Graph, layer: Layer) -> str:
             terms.append(_WEIGHTED[name](graph, inputs.pop(0), graph.parameter(layer, slot)))
             slot += 1
         else:
-            raise mistake.unsupported(f"the projection {name} has no form in ONNX here yet")
+            raise mistake.unsupported(
+                f"the projection {name} has no form in ONNX here yet", layer=layer.name
+            )
     if attributes.get("is_concatenated"):
         return graph.add("Concat", *terms, axis=1)
     return terms[0] if len(terms) == 1 else graph.add("Sum", *terms)
