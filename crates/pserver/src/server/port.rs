@@ -286,11 +286,8 @@ impl Port {
             tokio::task::yield_now().await;
         };
         self.links.borrow_mut().remove(&connection);
-        {
-            let mut shard = self.shard.borrow_mut();
-            shard.forget(|token| token.connection == connection);
-            shard.disconnect(now(), connection);
-        }
+        self.shard.borrow_mut().forget(|token| token.connection == connection);
+        self.shard.borrow_mut().disconnect(now(), connection);
         link.close();
         // The peer is gone; what could not be written is nobody's loss.
         let _ = writing.await;

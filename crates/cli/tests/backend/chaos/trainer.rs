@@ -77,7 +77,7 @@ struct Trainer {
 }
 
 /// The whole life of a trainer's process.
-pub(super) fn run(told: Told) {
+pub(super) fn run(told: &Told) {
     let environment = Environment::parse(|name| std::env::var(name).ok()).unwrap();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -86,8 +86,7 @@ pub(super) fn run(told: Told) {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "a replica's log tells where it began")]
-async fn train(told: Told, environment: &Environment) -> Result<()> {
+async fn train(told: &Told, environment: &Environment) -> Result<()> {
     let rank = environment.rank.unwrap_or(0);
     let model = told.model();
     let config = ClientConfig {
@@ -97,7 +96,6 @@ async fn train(told: Told, environment: &Environment) -> Result<()> {
     };
     let client = Client::connect(config, environment.pserver_endpoints.clone()).await?;
     let start = client.start();
-    println!("trainer {rank} begins: {start:?}");
     if start.has_left {
         return client.goodbye().await;
     }
