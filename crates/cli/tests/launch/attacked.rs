@@ -71,7 +71,7 @@ fn a_bad_name_is_told_by_its_field() {
 #[test]
 fn jobs_are_kept_under_any_name() {
     let job = Job::new();
-    let mut launch = job.launch(&["--pservers=1"], "echo hello");
+    let mut launch = job.launch(&[], "echo hello");
     launch.env("PADDLE_JOBS_DIR", job.folder().join("jöbs with 'blanks'"));
     let ended = job.run_to_the_end(launch);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "trainer-0 | hello\n"), "{ended:?}");
