@@ -1,10 +1,13 @@
 """`paddle train`: V1 programs as users run them."""
 
+import contextlib
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 import processes
@@ -271,7 +274,19 @@ def test_trainers_of_a_job_are_told_by_the_environment(tmp_path):
     first = r"Starting training job:  .*, num_gradient_servers: 2, trainer_id:  [01], version:  v1"
     assert len(re.findall(first, shown)) == 2
     assert "Pass=1 Batch=8" in shown
+    assert "all 2 trainers share train.list, so each trains with all its files" in shown
     assert (tmp_path / "output/pass-00001/done").exists()
+    command.insert(2, "--master")
+    shown = subprocess.run(
+        command,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": processes.PATH},
+        check=False,
+    )
+    assert shown.returncode == 1
+    assert "start the job without --master" in shown.stdout
 
 
 def test_a_merged_model_is_the_saved_one(tmp_path):
@@ -330,24 +345,117 @@ def test_a_configuration_that_is_run_as_a_program_is_trained(tmp_path):
     assert ended.returncode == 1
 
 
-def test_a_program_of_the_cloud_finds_its_lists_in_the_workspace(tmp_path):
-    """As seed programs do: who am I, and which files are mine, at the root of a container."""
+def test_settings_of_a_configuration_stand_in_for_flags(tmp_path):
     v1_programs.write(tmp_path)
-    if os.path.exists("/trainer_id"):
-        pytest.skip("/ is private to this process")
-    (tmp_path / "trainer_id").write_text("1\n")
-    (tmp_path / "trainer_count").write_text("2\n")
-    deal = (
-        'with open("/trainer_id") as f: trainer_id = int(f.readline()[:-1])\n'
-        'with open("/trainer_count") as f: trainer_count = int(f.readline()[:-1])\n'
-        'mine = ["part-0", "part-1"][trainer_id::trainer_count]\n'
-        'with open("/train.list", "w") as f: f.write("\\n".join(mine))\n'
-        'with open("/test.list", "w") as f: f.write("tests")\n'
-    )
     path = tmp_path / "trainer_config.py"
-    text = path.read_text().replace('"train.list", "test.list"', '"/train.list", "/test.list"')
-    path.write_text(text.replace("define_py", deal + "define_py", 1))
-    log = train(tmp_path, CONFIG, "--num_passes=1", *QUIET)
-    assert "/train.list is ./train.list here" in log
-    assert (tmp_path / "train.list").read_text() == "part-1"
-    assert "Pass=0 Batch=8 samples=60" in log
+    text = path.read_text()
+    path.write_text(text + 'Settings(save_dir="chosen")\n')
+    train(tmp_path, CONFIG, "--num_passes=1", *QUIET)
+    path.write_text(text + 'Settings(save_dir="chosen", start_pass=1)\n')
+    log = train(tmp_path, CONFIG, "--num_passes=2", *QUIET)
+    assert "Loading parameters from chosen/pass-00000" in log
+    assert (tmp_path / "chosen/pass-00001/done").exists()
+    path.write_text(text + 'Settings(init_model_path="chosen/pass-00001")\n')
+    log = train(tmp_path, CONFIG, "--num_passes=1", "--save_dir=other", *QUIET)
+    assert "Loading parameters from chosen/pass-00001" in log
+    assert (tmp_path / "other/pass-00000/done").exists()
+    for wrong in ("save_dir=3", 'start_pass="1"', "start_pass=-1"):
+        path.write_text(text + f"Settings({wrong})\n")
+        code, log = try_to_train(tmp_path, CONFIG)
+        assert code == 2
+        assert f"paddle train: {wrong.split('=')[0]} must be" in log, log
+
+
+def test_what_cannot_be_written_is_found_before_the_training(tmp_path):
+    v1_programs.write(tmp_path)
+    (tmp_path / "file").write_text("")
+    code, log = try_to_train(tmp_path, CONFIG, "--save_dir=file/model")
+    assert code == 2
+    assert "models cannot be saved: Not a directory (save_dir: file/model)" in log
+    assert "Batch=" not in log
+    train(tmp_path, CONFIG, "--save_dir=file/model", "--saving_period=0", "--num_passes=1")
+    code, log = try_to_train(tmp_path, CONFIG, GLOG_log_dir="file/log")
+    assert code == 1
+    assert log == (
+        "paddle train: the log cannot be written: Not a directory (GLOG_log_dir: file/log)\n"
+    )
+
+
+def test_a_provider_that_hangs_ends_the_training(tmp_path):
+    v1_programs.write(tmp_path, options="min_pool_size=0, should_shuffle=False")
+    path = tmp_path / "dataprovider.py"
+    hang = 'if file_name == "part-1":\n        import signal; signal.pause()\n    with open'
+    path.write_text(path.read_text().replace("with open", hang, 1))
+    code, log = try_to_train(tmp_path, CONFIG, "--provider_timeout=1", "--log_period=1")
+    assert code == 1
+    assert "Batch=7 " in log
+    assert re.search(r"dataprovider.process gave no sample for \d+ seconds \(file: part-1\)", log)
+
+
+POOL = "import multiprocessing\n    pool = multiprocessing.Pool(2)\n    "
+
+
+def test_nothing_of_a_provider_is_left(tmp_path):
+    """It may start processes, and forget them."""
+    v1_programs.write(tmp_path)
+    path = tmp_path / "dataprovider.py"
+    text = path.read_text().replace("with open", POOL + "with open", 1)
+    path.write_text(text.replace("in file:", "in pool.imap(str, file):"))
+    config = tmp_path / "trainer_config.py"
+    log = train(tmp_path, f"--config={config}", "--num_passes=1")
+    assert "Pass=0 Batch=15" in log
+    assert processes_with(str(config)) == []
+
+
+def test_a_provider_ends_with_a_trainer_that_is_killed(tmp_path):
+    v1_programs.write(tmp_path)
+    path = tmp_path / "dataprovider.py"
+    mark = POOL + 'open("reached", "w").close(); import signal; signal.pause()\n    with open'
+    path.write_text(path.read_text().replace("with open", mark, 1))
+    config = str(tmp_path / "trainer_config.py")
+    trainer = subprocess.Popen(
+        [processes.PADDLE, "train", f"--config={config}"], cwd=tmp_path, stderr=subprocess.DEVNULL
+    )
+    wait_until((tmp_path / "reached").exists)
+    trainer.kill()
+    trainer.wait()
+    wait_until(lambda: processes_with(config) == [])
+
+
+def test_a_pass_is_saved_whole_or_not_at_all(tmp_path):
+    """Killed while it saves, a training leaves passes from which it goes on."""
+    v1_programs.write(tmp_path)
+    train(tmp_path, CONFIG, "--num_passes=3", "--save_dir=whole", *QUIET)
+    flags = [CONFIG, "--save_dir=parts", "--saving_period_by_batches=1", *QUIET]
+    trainer = subprocess.Popen(
+        [processes.PADDLE, "train", *flags], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    for line in trainer.stderr:
+        if line.endswith("pass-00001-004\n"):
+            break
+    trainer.kill()
+    trainer.communicate()
+    saved = [path for path in (tmp_path / "parts").iterdir() if path.name.startswith("pass-")]
+    assert len(saved) >= 15 + 1 + 3
+    assert all((path / "done").exists() for path in saved)
+    train(tmp_path, "--start_pass=1", "--num_passes=3", "--save_dir=parts", *QUIET)
+    for number in (1, 2):
+        whole = files(tmp_path / f"whole/pass-{number:05}")
+        assert whole == files(tmp_path / f"parts/pass-{number:05}")
+
+
+def wait_until(is_so):
+    deadline = time.monotonic() + processes.DEADLINE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)  # polled until the deadline
+
+
+def processes_with(word):
+    """The processes that have a word in their arguments."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if word.encode() in (process / "cmdline").read_bytes():
+                found.append(process.name)
+    return found

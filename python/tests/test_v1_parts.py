@@ -1,19 +1,23 @@
 """The parts of `paddle train` by themselves: flags, pools, samples, pictures, curves."""
 
 import io
+import os
 import random
+import re
 import types
 
 import numpy as np
 import PIL.Image
 import pytest
 
-from paddle import errors
+from paddle import errors, trainer_config_helpers
+from paddle.trainer.PyDataProvider2 import provider
 from paddle.utils import image_util, plotcurve
-from paddle.v1 import figures, flags
+from paddle.v1 import figures, flags, provider_process
 from paddle.v1.pool import Pool
+from paddle.v1.provider import Opened
 from paddle.v1.sample import Shaper
-from paddle.v2 import data_type
+from paddle.v2 import data_type, evaluator
 
 
 def pool(batch_size=4, is_train=True, **options):
@@ -187,3 +191,90 @@ def test_curves_are_those_of_the_passes():
         "Test error": [(0, 0.6)],
     }
     assert sum(line.startswith("<circle") for line in plotcurve.draw(curves)) == 5
+
+
+ORIGINAL = """
+full_matrix_projection AggregateLevel ExpandLevel identity_projection dotmul_projection
+dotmul_operator repeat_layer seq_reshape_layer table_projection mixed_layer data_layer
+embedding_layer fc_layer grumemory pooling_layer lstmemory last_seq first_seq cos_sim
+l2_distance_layer hsigmoid conv_projection square_error_cost regression_cost classification_cost
+LayerOutput img_conv_layer img_pool_layer batch_norm_layer img_cmrnorm_layer addto_layer
+concat_layer seq_concat_layer lstm_step_layer recurrent_group memory StaticInput expand_layer
+scaling_layer scaling_projection power_layer interpolation_layer bilinear_interp_layer trans_layer
+rotate_layer sum_to_one_norm_layer row_l2_norm_layer get_output_layer context_projection beam_search
+maxid_layer GeneratedInput SubsequenceInput gru_step_layer gru_step_naive_layer recurrent_layer
+BaseGeneratedInput conv_operator conv_shift_layer tensor_layer selective_fc_layer sampling_id_layer
+slope_intercept_layer trans_full_matrix_projection linear_comb_layer convex_comb_layer ctc_layer
+warp_ctc_layer crf_layer crf_decoding_layer nce_layer cross_entropy_with_selfnorm cross_entropy
+BeamInput cross_entropy_over_beam multi_binary_label_cross_entropy sum_cost rank_cost lambda_cost
+huber_regression_cost huber_classification_cost block_expand_layer maxout_layer dot_prod_layer
+out_prod_layer printer_layer print_layer priorbox_layer cross_channel_norm_layer
+multibox_loss_layer detection_output_layer roi_pool_layer spp_layer pad_layer eos_layer
+smooth_l1_cost multiplex_layer row_conv_layer dropout_layer prelu_layer switch_order_layer
+gated_unit_layer crop_layer sub_nested_seq_layer clip_layer slice_projection seq_slice_layer
+kmax_seq_score_layer img_pool3d_layer scale_shift_layer img_conv3d_layer resize_layer sub_seq_layer
+scale_sub_region_layer factorization_machine
+classification_error_evaluator auc_evaluator pnpair_evaluator precision_recall_evaluator
+ctc_error_evaluator chunk_evaluator sum_evaluator column_sum_evaluator value_printer_evaluator
+gradient_printer_evaluator maxid_printer_evaluator maxframe_printer_evaluator
+seqtext_printer_evaluator classification_error_printer_evaluator detection_map_evaluator
+sequence_conv_pool simple_lstm simple_img_conv_pool img_conv_bn_pool lstmemory_group lstmemory_unit
+small_vgg img_conv_group vgg_16_network gru_unit gru_group simple_gru simple_attention
+dot_product_attention multi_head_attention simple_gru2 bidirectional_gru text_conv_pool
+bidirectional_lstm inputs outputs
+TanhActivation SigmoidActivation SoftmaxActivation IdentityActivation LinearActivation
+SequenceSoftmaxActivation ExpActivation ReluActivation BReluActivation SoftReluActivation
+STanhActivation AbsActivation SquareActivation BaseActivation LogActivation SqrtActivation
+ReciprocalActivation SoftSignActivation
+BasePoolingType MaxPooling AvgPooling MaxWithMaskPooling CudnnMaxPooling CudnnAvgPooling
+CudnnAvgInclPadPooling SumPooling SquareRootNPooling
+HookAttr ParamAttr ExtraAttr ParameterAttribute ExtraLayerAttribute
+Optimizer BaseSGDOptimizer MomentumOptimizer AdamaxOptimizer AdamOptimizer AdaGradOptimizer
+RMSPropOptimizer DecayedAdaGradOptimizer AdaDeltaOptimizer BaseRegularization L2Regularization
+settings ModelAverage define_py_data_sources2 layer_math
+"""
+
+
+def test_a_configuration_finds_the_names_of_the_original():
+    names = set(trainer_config_helpers.__all__)
+    assert [name for name in ORIGINAL.split() if name not in names] == []
+    for name in names:
+        assert callable(getattr(trainer_config_helpers, name)) or name == "layer_math", name
+
+
+def test_a_layer_that_is_not_there_says_what_is_nearest():
+    for name in ("MaxWithMaskPooling", *(f"{each}_evaluator" for each in evaluator.NOT_YET)):
+        with pytest.raises(errors.UnsupportedError, match="the nearest is"):
+            getattr(trainer_config_helpers, name)()
+
+
+def test_a_long_wait_for_a_provider_is_told(monkeypatch):
+    told = []
+    monkeypatch.setattr(provider_process, "TOLD_SECONDS", 0.0)
+    monkeypatch.setattr(provider_process, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(provider_process.log, "warning", told.append)
+    go_on, hold = os.pipe()
+
+    @provider(input_types=[data_type.integer_value(10)], min_pool_size=0, should_shuffle=False)
+    def slow(_settings, file_name):
+        yield 1
+        os.read(go_on, 1)
+        yield len(file_name)
+
+    settings = slow.make_settings()
+    types = [data_type.integer_value(10)]
+    opened = Opened(slow, settings, ["file"], ["x"], types, is_dict=False, is_train=True)
+    process = provider_process.ProviderProcess(opened, 1, seed=1, rank=0, silence_seconds=600)
+    try:
+        batches = process.batches(0, list)
+        assert next(batches) == [(1,)]
+        monkeypatch.setattr(
+            provider_process.log, "warning", lambda text: (told.append(text), os.write(hold, b"x"))
+        )
+        assert next(batches) == [(4,)]
+        assert list(batches) == []
+    finally:
+        process.close()
+    assert re.search(
+        r"waiting for the data provider .*\.slow for \d+ seconds.*file: file", told[-1]
+    )

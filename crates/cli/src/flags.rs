@@ -1,15 +1,18 @@
-//! The command line of a launch on ssh hosts, where flags that are not the launcher's are the
-//! trainer's: `paddle launch --conf conf.py --dot_period=10`. Pure.
+//! The command line of a launch on ssh hosts, or of a V1 configuration, where flags that are not
+//! the launcher's are the trainer's: `paddle launch --config=trainer_config.py --dot_period=10`.
+//! Pure.
 //!
 //! Such a flag is rewritten to `--trainer_flag=…` before the line is parsed, so that everything
-//! else about arguments, help and errors stays with the parser. Without ssh nothing is rewritten,
-//! and a misspelt flag is an error.
+//! else about arguments, help and errors stays with the parser. In other launches nothing is
+//! rewritten, and a misspelt flag is an error.
 
 use clap::Command;
 use std::ffi::OsString;
 
 /// Flags by which a launch on ssh hosts is known.
 const SSH: [&str; 2] = ["conf", "hosts"];
+/// The flag of `paddle train` by which the launch of a V1 configuration is known.
+const CONFIGURATION: &str = "config";
 /// Flags that mean something to the launcher and to a trainer.
 pub const SHARED: [&str; 4] = ["num_passes", "save_dir", "trainer_count", "use_gpu"];
 
@@ -23,7 +26,8 @@ pub fn mark(arguments: impl IntoIterator<Item = OsString>, paddle: &Command) -> 
     let Some(launch) = launch else { return arguments };
     let (head, tail) = arguments.split_at(2);
     let (flags, program) = split(tail, launch);
-    if !flags.iter().any(|flag| flag.is_known && SSH.contains(&flag.name.as_str())) {
+    let is_ssh = |flag: &Flag<'_>| flag.is_known && SSH.contains(&flag.name.as_str());
+    if !flags.iter().any(|flag| is_ssh(flag) || flag.name == CONFIGURATION) {
         return arguments;
     }
     let mut marked = head.to_vec();
@@ -125,6 +129,18 @@ mod tests {
         insta::assert_snapshot!(
             check("paddle launch --dot_period=10 --conf=conf.py --num_passes=3 --use_gpu --use_gpu=0"),
             @"paddle launch --trainer_flag=--dot_period=10 --conf=conf.py --num_passes=3 --trainer_flag=--num_passes=3 --use_gpu --trainer_flag=--use_gpu --use_gpu=0 --trainer_flag=--use_gpu=0"
+        );
+    }
+
+    #[test]
+    fn flags_of_others_are_the_trainers_with_a_configuration() {
+        insta::assert_snapshot!(
+            check("paddle launch --passes 2 --config=conf.py --dot_period 10"),
+            @"paddle launch --passes 2 --trainer_flag=--config=conf.py --trainer_flag=--dot_period --trainer_flag=10"
+        );
+        insta::assert_snapshot!(
+            check("paddle launch -q -- paddle train --config=conf.py"),
+            @"paddle launch -q -- paddle train --config=conf.py"
         );
     }
 

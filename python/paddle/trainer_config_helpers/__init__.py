@@ -39,7 +39,11 @@ from paddle.trainer_config_helpers.layers import *  # noqa: F403
 from paddle.trainer_config_helpers.networks import *  # noqa: F403
 from paddle.trainer_config_helpers.optimizers import *  # noqa: F403
 from paddle.trainer_config_helpers.poolings import *  # noqa: F403
+from paddle.v1.workspace import open_file
 from paddle.v2 import op as layer_math
+
+# A configuration that is run as a program finds the files of its trainer by it.
+open = open_file
 
 __all__ = [
     "Import",
@@ -57,6 +61,7 @@ __all__ = [
     "default_update_hooks",
     "get_config_arg",
     "layer_math",
+    "open",
     *activations.__all__,
     *attrs.__all__,
     *data_sources.__all__,

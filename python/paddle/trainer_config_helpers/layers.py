@@ -22,7 +22,9 @@ _SAME = {
 # V2 names that V1 has otherwise.
 _OTHER = {
     "cross_entropy_cost": ["cross_entropy"],
+    "cross_entropy_over_beam": ["cross_entropy_over_beam"],
     "cross_entropy_with_selfnorm_cost": ["cross_entropy_with_selfnorm"],
+    "factorization_machine": ["factorization_machine"],
     "max_id": ["maxid_layer"],
     "multi_binary_label_cross_entropy_cost": ["multi_binary_label_cross_entropy"],
     "printer": ["print_layer", "printer_layer"],
@@ -88,7 +90,7 @@ def _missing(name: str) -> Callable[..., Any]:
 
 
 for _name in layer.__all__:
-    if _name in ("data", "Layer", "Parameter", "Projection", "MixedLayer"):
+    if _name in ("data", "Layer", "Parameter", "Projection", "MixedLayer", "parse_network"):
         continue
     _made = getattr(layer, _name)
     if inspect.isfunction(_made):

@@ -17,7 +17,7 @@ from typing import Any
 
 from paddle import errors
 from paddle.v1.recording import Recording, Source, recorded
-from paddle.v1.settings import build_optimizer
+from paddle.v1.settings import FLAGS, build_optimizer
 from paddle.v2 import mistake, naming
 from paddle.v2.data_type import InputType
 from paddle.v2.layer import Layer, planning
@@ -44,7 +44,7 @@ class Configuration:
 
     order is the names of the data layers in the order of a provider's values; outputs are what is
     trained or asked for; extra_layers are what evaluators look at beside them. files has the
-    configuration and what it imports.
+    configuration and what it imports. flags are those of `paddle train` that `Settings` gave.
     """
 
     path: str
@@ -58,6 +58,7 @@ class Configuration:
     extra_layers: list[Layer]
     cluster: dict[str, Any]
     data_layers: dict[str, Layer]
+    flags: dict[str, Any]
 
     def require_training(self) -> tuple[Optimizer, int]:
         """The optimizer and the batch size, which a training needs."""
@@ -202,6 +203,7 @@ def _finish(path: str, recording: Recording, order: list[str]) -> Configuration:
         extra_layers=[layer for layer in looked_at if layer.serial not in reached],
         cluster=recording.cluster,
         data_layers=recording.data_layers,
+        flags={name: recording.settings[name] for name in FLAGS if name in recording.settings},
     )
 
 
@@ -245,13 +247,15 @@ def run(code: CodeType, recording: Recording) -> None:
         exec(code, recording.namespace)
     except errors.Error:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise explained(error, recording.namespace) from error
 
 
-def explained(error: Exception, known: Mapping[str, Any]) -> errors.Error:
+def explained(error: BaseException, known: Mapping[str, Any]) -> errors.Error:
     """An exception of a user's file as one line that names file and line."""
     what = f"{type(error).__name__}: {error}"
+    if isinstance(error, SystemExit):
+        what = f"the configuration ends the program: exit({error.code!r})"
     if isinstance(error, NameError) and error.name:
         what = f"there is no {error.name!r}{mistake.suggestion(error.name, known)}"
     return UserError(f"{what} (at: {place_of(error)})")
@@ -263,7 +267,7 @@ def place_of(error: BaseException) -> str:
         return f"{_shown(error.filename)}:{error.lineno}"
     here, ours = os.getcwd() + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep
     frames = traceback.extract_tb(error.__traceback__)
-    outside = [frame for frame in frames if not frame.filename.startswith(ours)]
+    outside = [frame for frame in frames if not frame.filename.startswith((ours, "<frozen"))]
     own = [f for f in outside if f.filename.startswith(here) or not f.filename.startswith("/")]
     for frame in reversed(own or outside or list(frames)):
         return f"{_shown(frame.filename)}:{frame.lineno}"

@@ -37,6 +37,8 @@ GROUPS: dict[str, list[Flag]] = {
               "names it"),
         _flag("config_args", "", "name=value,…: what get_config_arg finds"),
         _flag("num_passes", 100, "train until this pass"),
+        _flag("provider_timeout", 3600, "seconds that a data provider may take for a sample before "
+              "the training fails; 0 for no limit"),
         _flag("start_pass", 0, "go on with this pass: the one before it is loaded from save_dir"),
         _flag("seed", 1, "where first values, dropout and the order of samples come from; 0 for "
               "another one each time"),
@@ -154,6 +156,11 @@ class Command:
             return self.values[name]
         except KeyError:
             raise AttributeError(name) from None
+
+    def with_defaults(self, defaults: Mapping[str, Any]) -> "Command":
+        """This command line, with values for what neither it nor the environment says."""
+        taken = {name: value for name, value in defaults.items() if not self.is_said(name)}
+        return dataclasses.replace(self, values=self.values | taken)
 
     def is_said(self, name: str) -> bool:
         """Whether the command line or the environment gives a flag."""

@@ -63,7 +63,16 @@ class Log:
                 self._stream.flush()
                 self._is_in_line = False
             if self._file is not None:
-                self._file.write(f"{text}\n")
+                self._write_to_file(f"{text}\n")
+
+    def _write_to_file(self, text: str) -> None:
+        assert self._file is not None
+        try:
+            self._file.write(text)
+        except OSError as error:
+            # A training is worth more than its log, which goes on where people can see it.
+            self._file, self._stream = None, sys.stderr
+            sys.stderr.write(f"the log file cannot be written any more: {error.strerror}\n{text}")
 
     def end_line(self) -> None:
         """Ends a line of dots, before somebody else writes."""

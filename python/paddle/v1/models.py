@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 
 from paddle import errors
 from paddle.v1.configuration import Configuration
@@ -18,12 +19,34 @@ def pass_name(pass_id: int, batch: int | None = None) -> str:
     return f"pass-{pass_id:05d}" if batch is None else f"pass-{pass_id:05d}-{batch:03d}"
 
 
-def loaded_directory(command: Command, save_dir: str) -> str | None:
+def save_dir(command: Command) -> str:
+    """Where models are saved."""
+    return str(command.save_dir or os.environ.get("PADDLE_OUTPUT_DIR") or DEFAULT_SAVE_DIR)
+
+
+def saves(command: Command) -> bool:
+    """Whether a training saves anything."""
+    return bool(command.saving_period or command.saving_period_by_batches)
+
+
+def check_writable(directory: str) -> None:
+    """Finds out before hours of training that nothing can be saved."""
+    try:
+        os.makedirs(directory, exist_ok=True)
+        tempfile.TemporaryFile(dir=directory).close()
+    except OSError as error:
+        raise errors.InvalidError(
+            f"models cannot be saved: {error.strerror} (save_dir: {directory}); give another "
+            "--save_dir, or --saving_period=0 to save none"
+        ) from None
+
+
+def loaded_directory(command: Command, directory: str) -> str | None:
     """The model that a training begins with."""
     if command.init_model_path:
         return str(command.init_model_path)
     if command.start_pass > 0:
-        return os.path.join(save_dir, pass_name(command.start_pass - 1))
+        return os.path.join(directory, pass_name(command.start_pass - 1))
     return None
 
 
@@ -31,7 +54,7 @@ def configuration_path(command: Command) -> str:
     """`--config`, else the configuration that the loaded model was saved with."""
     if command.config:
         return str(command.config)
-    directory = loaded_directory(command, command.save_dir or DEFAULT_SAVE_DIR)
+    directory = loaded_directory(command, save_dir(command))
     if directory is None:
         raise errors.InvalidError("give a configuration: paddle train --config=trainer_config.py")
     try:
@@ -61,8 +84,8 @@ def load(parameters: Parameters, directory: str, strategy: str) -> None:
     parameters.load_pass(directory, strategy)
 
 
-def remove(save_dir: str, pass_id: int) -> None:
+def remove(directory: str, pass_id: int) -> None:
     """Removes a saved pass, if it is there."""
-    path = os.path.join(save_dir, pass_name(pass_id))
+    path = os.path.join(directory, pass_name(pass_id))
     if pass_id >= 0 and os.path.isdir(path):
         shutil.rmtree(path)

@@ -75,7 +75,7 @@ def open_provider(source: Source, order: list[str], is_train: bool) -> Opened:
             hook(settings, file_list=files, is_train=is_train, input_order=order, **arguments)
         except errors.Error:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise errors.InvalidError(
                 f"the init_hook of {source.module}.{source.object} failed: "
                 f"{type(error).__name__}: {error} (at: {place_of(error)})"
@@ -136,7 +136,7 @@ def _find(source: Source) -> DataProvider:
         ) from None
     except errors.Error:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _broken(source, error) from error
     provider = getattr(module, source.object, None)
     if provider is None:

@@ -2,14 +2,18 @@
 
 The process is forked before the network computes anything: it has the provider, its settings and
 what its hook loaded, without copying them. It is asked for a pass and sends its batches, ahead of
-the training as far as the pipe and a short queue allow. It ends with the trainer, whose end of the
-pipe closes.
+the training as far as the pipe and a short queue allow. It ends with the trainer.
+
+How far it is, it writes to memory that both share. So a provider that reads on, if slowly, is told
+from one that hangs, and the trainer can say in which file.
 
 The modules `random` and `numpy.random` are seeded for each pass, from the seed of the training, the
 rank and the pass, so that a provider that uses them repeats itself when a training is resumed.
 """
 
+import atexit
 import contextlib
+import ctypes
 import multiprocessing
 import os
 import pickle
@@ -18,6 +22,7 @@ import random
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any
@@ -35,29 +40,53 @@ from paddle.v1.sample import Shaper
 # Batches that are converted ahead of the training.
 AHEAD = 4
 # A wait for the provider is told after so many seconds, and again.
-TOLD_SECONDS = 60
+TOLD_SECONDS = 60.0
+# How often a waiting trainer looks whether the provider reads on.
+LOOK_SECONDS = 0.5
+# How long a process may take to end when it was killed.
+END_SECONDS = 10
 # Wrong samples that are reported one by one.
 REPORTED_MAX = 10
 
+# The prctl by which a process gets a signal when its parent dies.
+_DEATH_SIGNAL = 1
+
 _parents_ends: list[Connection] = []
+_started: list["ProviderProcess"] = []
 
 
 class ProviderProcess:
-    """A provider that is asked for passes."""
+    """A provider that is asked for passes.
 
-    def __init__(self, opened: Opened, batch_size: int, seed: int, rank: int) -> None:
+    It may give no sample for `silence_seconds` while somebody waits for it; 0 for no limit.
+    """
+
+    def __init__(
+        self, opened: Opened, batch_size: int, seed: int, rank: int, silence_seconds: float = 0
+    ) -> None:
         self._name = f"{opened.provider.function.__module__}.{opened.provider.__name__}"
+        self._files = opened.files
+        self._silence_seconds = silence_seconds
+        # Samples that were read, and the place of the file that is being read.
+        self._progress = multiprocessing.RawArray("q", 2)
         ours, theirs = multiprocessing.Pipe()
-        worker = _Worker(opened, batch_size, f"{seed} {rank}")
+        worker = _Worker(opened, batch_size, f"{seed} {rank}", self._progress)
         context = multiprocessing.get_context("fork")
         ends = [*_parents_ends, ours]
-        self._process = context.Process(target=_serve, args=(worker, theirs, ends), daemon=True)
+        # No daemon: those may not start processes, which a provider may want to.
+        self._process = context.Process(
+            target=_serve, args=(worker, theirs, ends, os.getpid()), daemon=False
+        )
         sys.stdout.flush()
         self._process.start()
+        assert self._process.pid is not None
+        self._group = self._process.pid
+        _lead_group(self._group)
         theirs.close()
         self._pipe = ours
         self._is_closed = False
         _parents_ends.append(ours)
+        _started.append(self)
 
     def batches(self, pass_id: int, convert: Callable[[list[Any]], Any]) -> Iterator[Any]:
         """The batches of a pass, each converted by `convert`, on a thread ahead of the caller.
@@ -84,19 +113,40 @@ class ProviderProcess:
                 self.close()
 
     def _next(self, waiting: "queue.Queue[Any]") -> Any:
-        """What comes next; a wait that is long is told, as a slow provider may be right."""
-        waited = 0
+        """What comes next. A long wait is told, and ends if the provider reads nothing more."""
+        began = told = moved = time.monotonic()
+        first = seen = self._progress[0]
         while True:
             try:
-                return waiting.get(timeout=TOLD_SECONDS)
+                return waiting.get(timeout=LOOK_SECONDS)
             except queue.Empty:
-                waited += TOLD_SECONDS
-                log.warning(f"waiting for the data provider {self._name} for {waited} seconds")
+                now = time.monotonic()
+            if self._progress[0] != seen:
+                seen, moved = self._progress[0], now
+            if self._silence_seconds and now - moved >= self._silence_seconds:
+                raise errors.DeadlineError(
+                    f"the data provider {self._name} gave no sample for {now - moved:.0f} seconds"
+                    f"{self._where()}; --provider_timeout sets the limit, 0 for none"
+                )
+            if now - told >= TOLD_SECONDS:
+                told = now
+                log.warning(
+                    f"waiting for the data provider {self._name} for {now - began:.0f} seconds; "
+                    f"it read {seen - first} samples meanwhile{self._where()}"
+                )
+
+    def _where(self) -> str:
+        place = self._progress[1]
+        return f" (file: {self._files[place]})" if place < len(self._files) else ""
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process, whatever it does, with those that it started."""
+        if self._is_closed:
+            return
         self._is_closed = True
-        self._process.terminate()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._group, signal.SIGKILL)
+        self._process.join(END_SECONDS)
 
     def _receive(
         self, pass_id: int, convert: Callable[[list[Any]], Any], waiting: "queue.Queue[Any]"
@@ -134,8 +184,10 @@ class ProviderProcess:
 class _Worker:
     """What runs in the process."""
 
-    def __init__(self, opened: Opened, batch_size: int, seed: str) -> None:
+    def __init__(self, opened: Opened, batch_size: int, seed: str, progress: Any) -> None:
         self._opened = opened
+        self._places = {file: place for place, file in enumerate(opened.files)}
+        self._progress = progress
         self._seed = seed
         self._pool = Pool(opened.settings, batch_size, opened.is_train)
         self._shaper = Shaper(opened.names, opened.types, opened.is_dict)
@@ -159,7 +211,8 @@ class _Worker:
         return self._pool.shuffled(self._cached, draw)
 
     def _read(self, file: str) -> Iterator[Any]:
-        settings = self._opened.settings
+        settings, progress, place = self._opened.settings, self._progress, self._places[file]
+        progress[1] = place
         samples = self._opened.provider.function(settings, file)
         if not hasattr(samples, "__iter__"):
             raise errors.WrongTypeError(
@@ -167,12 +220,14 @@ class _Worker:
             )
         frame = getattr(samples, "gi_frame", None)
         for sample in samples:
+            progress[0] += 1
             if frame is not None:
                 self.place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
             shaped = self._shaper.shape(sample)
             if settings.check and not self._is_right(shaped):
                 continue
             yield shaped
+            progress[1] = place
 
     def _is_right(self, sample: tuple[Any, ...]) -> bool:
         try:
@@ -187,9 +242,18 @@ class _Worker:
         return True
 
 
-def _serve(worker: _Worker, pipe: Connection, others: list[Connection]) -> None:
+@atexit.register
+def _close_all() -> None:
+    """Ends the processes of all providers, before `multiprocessing` would wait for them."""
+    for process in _started:
+        process.close()
+
+
+def _serve(worker: _Worker, pipe: Connection, others: list[Connection], parent: int) -> None:
     # Ctrl-C is for the trainer, which ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _lead_group(0)
+    _end_with(parent)
     for end in others:
         end.close()
     with contextlib.suppress(EOFError, OSError):
@@ -203,18 +267,39 @@ def _serve(worker: _Worker, pipe: Connection, others: list[Connection]) -> None:
                 if isinstance(error, BrokenPipeError | ConnectionError):
                     raise
                 _send(pipe, "error", _explained(error, worker.place))
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 _send(pipe, "error", _explained(error, worker.place))
     # Nothing of the trainer is to be ended from here.
     sys.stdout.flush()
     os._exit(0)
 
 
+def _lead_group(process: int) -> None:
+    """Makes a process lead a group of its own; it and its parent both say so, whoever is first."""
+    with contextlib.suppress(OSError):
+        os.setpgid(process, process)
+
+
+def _end_with(parent: int) -> None:
+    """Ends this process and those it started when its parent dies, wherever its code is then."""
+
+    def end(*_: object) -> None:
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+        os._exit(1)
+
+    signal.signal(signal.SIGHUP, end)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGHUP)
+        if os.getppid() != parent:
+            end()
+
+
 def _send(pipe: Connection, kind: str, content: Any = None, place: str = "") -> None:
     pipe.send_bytes(pickle.dumps((kind, content, place), protocol=5))
 
 
-def _explained(error: Exception, place: str) -> str:
+def _explained(error: BaseException, place: str) -> str:
     if isinstance(error, errors.Error):
         text = str(error)
         return text if "at: " in text else f"{text} (at: {_shown(place)})"

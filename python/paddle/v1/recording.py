@@ -6,7 +6,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from paddle.v2 import attr, data_type, mistake
@@ -96,6 +96,8 @@ class Recording:
 
 
 _current: Recording | None = None
+# What lasts as long as a configuration that was run as a program.
+_program = ExitStack()
 
 
 def current() -> Recording:
@@ -104,14 +106,15 @@ def current() -> Recording:
     if _current is None:
         # Somebody imports a configuration, or runs it as a program.
         _current = Recording()
-        planning.sketched().__enter__()
-        atexit.register(_train_program, _current)
+        _program.enter_context(planning.sketched())
+        # The interpreter takes this name away before its end.
+        path = getattr(sys.modules.get("__main__"), "__file__", None)
+        atexit.register(_train_program, _current, path)
     return _current
 
 
-def _train_program(recording: Recording) -> None:
+def _train_program(recording: Recording, path: str | None) -> None:
     """Trains a configuration that was run as a program, `python trainer_config.py`."""
-    path = getattr(sys.modules.get("__main__"), "__file__", None)
     has_failed = hasattr(sys, "last_type")
     if path is None or has_failed or recording.outputs_place is None:
         return

@@ -13,6 +13,8 @@ from paddle.v1.flags import Command
 from paddle.v1.log import log
 from paddle.v2 import config
 
+# How long a server may take until it serves.
+READY_SECONDS = 60
 # How long a server may take to end after its trainers have left.
 END_SECONDS = 60
 
@@ -37,8 +39,13 @@ def start(command: Command) -> None:
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
     _started.append(process)
     assert process.stdout is not None
+    # A server that does not come up is killed, which ends the loop.
+    late = threading.Timer(READY_SECONDS, process.kill)
+    late.daemon = True
+    late.start()
     for line in process.stdout:
         if line.startswith('{"paddle_ready"'):
+            late.cancel()
             ready = json.loads(line)
             log.info(f"started a parameter server at port {ready['port']}")
             threading.Thread(target=process.stdout.read, daemon=True).start()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from paddle import _native, errors
-from paddle.v1 import configuration, models, server
+from paddle.v1 import configuration, models, server, workspace
 from paddle.v1.configuration import Configuration
 from paddle.v1.flags import WITHOUT_EFFECT, Command
 from paddle.v1.log import log
@@ -124,19 +124,28 @@ def read_configuration(command: Command, providers: Providers) -> Configuration:
 def open_session(command: Command) -> Session:
     """Reads everything and starts the processes of the providers."""
     initialize(command)
+    if os.environ.get("PADDLE_MASTER_ENDPOINT"):
+        raise errors.UnsupportedError(
+            "this job has a master (PADDLE_MASTER_ENDPOINT), but a data provider reads the files "
+            "of its own list; start the job without --master"
+        )
     providers = Providers()
     described = read_configuration(command, providers)
+    _warn_of_shared_list(described)
+    command = command.with_defaults(described.flags)
     optimizer, batch_size = described.require_training()
     rank, is_alone = config.current().trainer_id, is_local(command)
-    train = _start(providers.train if command.job != "test" else None, batch_size, rank)
+    save_dir = models.save_dir(command)
+    if command.job == "train" and rank == 0 and models.saves(command):
+        models.check_writable(save_dir)
+    train = _start(providers.train if command.job != "test" else None, batch_size, command)
     # Only the first trainer tests while it trains.
     is_tester = command.job == "test" or (command.job == "train" and rank == 0)
-    test = _start(providers.test if is_tester else None, batch_size, rank)
+    test = _start(providers.test if is_tester else None, batch_size, command)
     log.info("Initing parameters..")
     topology = Topology(described.outputs, described.extra_layers or None)
     parameters = v2_parameters.create(topology)
     log.info("Init parameters done.")
-    save_dir = command.save_dir or os.environ.get("PADDLE_OUTPUT_DIR") or models.DEFAULT_SAVE_DIR
     if command.start_pserver and not is_alone:
         server.start(command)
     trainer = SGD(
@@ -153,7 +162,25 @@ def open_session(command: Command) -> Session:
     return session
 
 
-def _start(opened: Opened | None, batch_size: int, rank: int) -> Data | None:
+def _warn_of_shared_list(described: Configuration) -> None:
+    """Trainers that share a workspace and its list all train with all files."""
+    settings = config.current()
+    own = os.environ.get("PADDLE_LOG_DIR", "")
+    shares = os.path.basename(own) == f"trainer-{settings.trainer_id}"
+    source = described.train
+    if source is None or not isinstance(source.files, str):
+        return
+    path = workspace.resolve(source.files)
+    is_own = os.path.dirname(os.path.abspath(path)) == os.path.abspath(own)
+    if shares and settings.num_gradient_servers > 1 and not is_own:
+        log.warning(
+            f"all {settings.num_gradient_servers} trainers share {path}, so each trains with all "
+            "its files; give define_py_data_sources2 a list of this trainer's own, by "
+            f'get_config_arg("trainer_id", int, 0) (at: {source.place})'
+        )
+
+
+def _start(opened: Opened | None, batch_size: int, command: Command) -> Data | None:
     if opened is None:
         return None
     if not opened.files:
@@ -164,7 +191,12 @@ def _start(opened: Opened | None, batch_size: int, rank: int) -> Data | None:
         log.warning(f"{message}: this trainer has none")
         if not opened.is_train:
             return None
-    return Data(ProviderProcess(opened, batch_size, config.current().seed, rank))
+    settings = config.current()
+    return Data(
+        ProviderProcess(
+            opened, batch_size, settings.seed, settings.trainer_id, command.provider_timeout
+        )
+    )
 
 
 def _connect_feeders(session: Session, providers: Providers) -> None:

@@ -182,14 +182,21 @@ def Settings(**given: Any) -> None:  # noqa: N802
         )
     if given.get("l2weight") is not None:
         changed["regularization"] = L2Regularization(given["l2weight"])
-    for name in ("async_lagged_grad_discard_ratio", "save_dir", "init_model_path", "start_pass"):
-        if given.get(name) is not None:
+    for name in ("save_dir", "init_model_path"):
+        if not isinstance(given.get(name, ""), str):
+            raise mistake.wrong_type(f"{name} must be a path but is {mistake.kind_of(given[name])}")
+    if given.get("start_pass") is not None:
+        mistake.whole("start_pass", given["start_pass"], least=0)
+    for name in ("async_lagged_grad_discard_ratio", *FLAGS):
+        if given.get(name) not in (None, ""):
             changed[name] = given[name]
     _record(changed)
 
 
+# Flags of `paddle train` that a configuration may give; the command line wins.
+FLAGS = ("save_dir", "init_model_path", "start_pass")
 # What is no argument of an optimizer.
-_OTHERS = ("batch_size", "learning_method", "save_dir", "init_model_path", "start_pass")
+_OTHERS = ("batch_size", "learning_method", *FLAGS)
 
 
 def _record(given: dict[str, Any]) -> None:

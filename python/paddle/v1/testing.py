@@ -74,9 +74,13 @@ def _passes(session: Session) -> Iterator[str]:
 
 def _is_there(directory: str, waits: bool) -> bool:
     deadline = time.monotonic() + WAIT_SECONDS
+    is_told = False
     while not os.path.exists(os.path.join(directory, "done")):
         if not waits:
             return False
+        if not is_told:
+            log.info(f"waiting for {directory}, for up to {WAIT_SECONDS // 3600} hours")
+            is_told = True
         if time.monotonic() > deadline:
             raise errors.Error(f"{directory} was not saved within {WAIT_SECONDS} seconds")
         time.sleep(POLL_SECONDS)

@@ -28,7 +28,12 @@ def main(arguments: Sequence[str]) -> int:
             raise errors.InvalidError(f"--job is one of {', '.join(JOBS)} but is {command.job!r}")
     except errors.Error as error:
         return _fail(error, 2)
-    log.open(os.environ.get("GLOG_log_dir"), os.environ.get("GLOG_logtostderr", "1") != "0")
+    directory = os.environ.get("GLOG_log_dir")
+    try:
+        log.open(directory, os.environ.get("GLOG_logtostderr", "1") != "0")
+    except OSError as error:
+        message = f"the log cannot be written: {error.strerror} (GLOG_log_dir: {directory})"
+        return _fail(errors.Error(message), 1)
     _introduce(arguments, command)
     session = None
     try:
@@ -38,6 +43,9 @@ def main(arguments: Sequence[str]) -> int:
         server.kill()
         is_wrong = session is None and isinstance(error, errors.InvalidError)
         return _fail(error, 2 if is_wrong else 1)
+    except OSError as error:
+        server.kill()
+        return _fail(errors.Error(str(error)), 1)
     except KeyboardInterrupt:
         server.kill()
         log.end_line()

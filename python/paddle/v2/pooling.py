@@ -54,7 +54,7 @@ class CudnnAvg(Avg):
 
 __all__ = ["Avg", "BasePooling", "CudnnAvg", "CudnnMax", "Max", "SquareRootN", "Sum"]
 
-_NOT_YET = {
+NOT_YET = {
     "CudnnAvgInclPad": "the nearest is Avg, which does not count the padding",
     "MaxWithMask": "the nearest is Max, without the places of the largest",
 }
@@ -75,4 +75,4 @@ def name_of(pooling_type: object, argument: str = "pooling_type") -> str:
 
 
 def __getattr__(name: str) -> object:
-    raise mistake.missing_name("paddle.pooling", name, __all__, _NOT_YET)
+    raise mistake.missing_name("paddle.pooling", name, __all__, NOT_YET)

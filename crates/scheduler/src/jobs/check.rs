@@ -1,9 +1,11 @@
 //! What a place made of processes cannot do. Every field of a submission is honoured or refused
 //! here by its name; nothing is dropped.
 
+use crate::ssh::package::Manifest;
 use crate::submission::{Package, Place, Submission, check_id};
 use contract::job::Priority;
 use contract::{Error, Kind, Result};
+use std::path::{Component, Path};
 
 /// Refuses the first field that cannot be honoured.
 pub(super) fn check(submission: &Submission) -> Result<()> {
@@ -26,6 +28,10 @@ pub(super) fn check(submission: &Submission) -> Result<()> {
     if spec.priority != Priority::Normal {
         let priority = spec.priority.to_string();
         return refuse("priority", &priority, "jobs start at once, so none goes before another");
+    }
+    if !spec.topology.is_empty() && spec.master {
+        let why = "the data provider of a topology reads the files of its own list";
+        return refuse("master", "true", why);
     }
     if let Some((name, _)) = secrets.first_key_value() {
         return refuse("secrets", name, "it fetches nothing that would need one");
@@ -68,4 +74,38 @@ pub(super) fn check(submission: &Submission) -> Result<()> {
         return Err(Error::invalid("the package must be an absolute path").with("package", path));
     }
     Ok(())
+}
+
+/// Refuses a topology whose file is not there, as far as this machine can know: a workspace on ssh
+/// hosts is looked at when the hosts make it ready.
+pub(super) fn check_topology(submission: &Submission) -> Result<()> {
+    let topology = &submission.spec.topology;
+    if topology.is_empty() {
+        return Ok(());
+    }
+    let is_there = match (&submission.package, &submission.place) {
+        (Package::Dispatch(manifest), _) => is_in_package(topology, manifest),
+        (Package::Present(_), Place::Ssh(_)) => true,
+        (Package::Present(path), Place::Local(_)) => Path::new(path).join(topology).is_file(),
+        // The machines of mpirun may have a directory that this one does not.
+        (Package::Present(path), Place::Mpi(_)) => {
+            !Path::new(path).is_dir() || Path::new(path).join(topology).is_file()
+        }
+    };
+    if is_there { Ok(()) } else { Err(no_topology(topology)) }
+}
+
+/// What is said wherever the file of a topology is missed.
+pub(crate) fn no_topology(topology: &str) -> Error {
+    let message = "there is no such configuration in the package: topology is a path from the \
+                   package's directory";
+    Error::new(Kind::NotFound, message).with("topology", topology)
+}
+
+fn is_in_package(topology: &str, manifest: &Manifest) -> bool {
+    // An absolute path is a file of the hosts.
+    let path = Path::new(topology);
+    let parts = path.components().filter(|part| *part != Component::CurDir);
+    let parts: Vec<_> = parts.map(|part| part.as_os_str().to_string_lossy()).collect();
+    path.is_absolute() || manifest.0.contains_key(&parts.join("/"))
 }

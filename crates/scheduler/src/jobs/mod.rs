@@ -11,7 +11,7 @@ pub mod directory;
 pub mod guard;
 pub mod segments;
 
-mod check;
+pub(crate) mod check;
 mod history;
 mod site;
 
@@ -99,6 +99,7 @@ impl Jobs {
             if directory.path().exists() {
                 return known(&directory, &submission);
             }
+            check::check_topology(&submission)?;
             let refused = |source| {
                 Error::io("cannot make the job's directory", source)
                     .with("directory", directory.path().display())
@@ -221,6 +222,7 @@ impl Backend for Jobs {
 
     fn plan(&self, submission: &Submission) -> Result<JobPlan> {
         check::check(submission)?;
+        check::check_topology(submission)?;
         plan::plan(submission, site::imagine(submission, &self.paddle)?)
     }
 

@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWr
 use super::package::Manifest;
 
 /// Counts up when a message changes its meaning.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The longest line: the manifest of a package with very many files.
 pub const LINE_BYTES_MAX: u64 = 128 << 20;
 
@@ -65,6 +65,8 @@ pub struct Prepare {
     pub log_dir: String,
     /// Whether this host keeps only its own part of `train.list`.
     pub shard_train_list: bool,
+    /// The V1 configuration that must be there, as a path from the directory; empty for none.
+    pub topology: String,
     /// What to copy into the directory; without, it has to be there already.
     pub package: Option<Package>,
 }

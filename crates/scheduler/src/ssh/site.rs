@@ -125,6 +125,7 @@ impl Job<'_> {
             is_again,
             log_dir: spec.log_dir.clone(),
             shard_train_list: self.place.shard_train_list,
+            topology: spec.topology.clone(),
             package: manifest.map(|manifest| PackageRequest {
                 mirror: mirror(&probed[node as usize].root_dir, &origin),
                 manifest: manifest.clone(),

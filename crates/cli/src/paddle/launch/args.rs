@@ -22,6 +22,10 @@ use std::path::PathBuf;
 /// ends; with --detach the job goes on without this command.
 ///
 /// Flags come before the program. Everything behind it is the program's.
+///
+///     paddle launch --pservers 2 --trainers 2 --config=trainer_config.py --log_period=10
+///
+/// With --config trainers run `paddle train`, and flags that are not the launcher's are its.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -99,11 +103,14 @@ pub(crate) struct Args {
     /// standard error
     #[arg(long, short, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,
+    /// A flag of the trainer
+    #[arg(long = "trainer_flag", hide = true, allow_hyphen_values = true)]
+    pub(crate) trainer_flags: Vec<String>,
     /// The program of a trainer, with its arguments; a .py file is run by python [on ssh hosts:
     /// train.py]
     #[arg(
         trailing_var_arg = true,
-        required_unless_present_any = ["conf", "hosts"],
+        required_unless_present_any = ["conf", "hosts", "trainer_flags"],
         value_name = "PROGRAM"
     )]
     pub(crate) program: Vec<String>,

@@ -7,6 +7,7 @@ mod mpi;
 pub(crate) mod reach;
 mod ssh;
 mod submission;
+mod trainer;
 
 pub(crate) use args::Args;
 

@@ -2,12 +2,10 @@
 //! an `mpirun` that somebody else started.
 
 use super::args::Args as LaunchArgs;
-use super::submission::{
-    Built, Counts, Refusal, inherited, present, program_here, spec, submission, workspace,
-};
+use super::submission::{Built, Counts, Refusal, inherited, present, spec, submission, workspace};
+use super::trainer;
 use crate::attach::follow::runtime;
 use crate::jobs::find;
-use contract::job::JobSpec;
 use contract::port::Ports;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
@@ -107,8 +105,8 @@ fn built(args: &LaunchArgs, ranks: u32, start: MpiStart) -> std::result::Result<
     super::ssh::refuse_flags(args)?;
     let workspace = workspace(args)?;
     let counts = Counts { trainers: ranks, pservers: ranks, ports: Ports::default() };
-    let spec = spec(args, &workspace, &counts)?;
-    let spec = JobSpec { program: program_here(args, &workspace)?, ..spec };
+    let mut spec = spec(args, &workspace, &counts)?;
+    trainer::set_here(&mut spec, args, &workspace)?;
     let default_port = match start {
         MpiStart::Mpirun => 0,
         MpiStart::Joined { .. } => mpi::DEFAULT_PORT,

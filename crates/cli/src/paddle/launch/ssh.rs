@@ -1,14 +1,11 @@
-//! `paddle launch` on ssh hosts: flags and `conf.py` → the machines of a job, its package, and how
-//! trainers are started there.
+//! `paddle launch` on ssh hosts: flags and `conf.py` → the machines of a job and its package.
 
 use super::args::Args as LaunchArgs;
 use super::reach::{Reach, may_ask};
 use super::submission::{Built, Counts, Refusal, path_text, spec, submission, workspace};
-use clap::CommandFactory;
-use cli::flags::SHARED;
+use super::trainer;
 use cli::program;
-use contract::job::JobSpec;
-use contract::{Error, Kind, Result};
+use contract::{Error, Result};
 use scheduler::ssh::conf::check_directory;
 use scheduler::ssh::package::Manifest;
 use scheduler::submission::{Package, Place, SshPlace};
@@ -38,9 +35,6 @@ pub(crate) struct Args {
     /// hosts, is the host's
     #[arg(long = "shard_train_list", alias = "shard-train-list")]
     shard_train_list: bool,
-    /// A flag of the trainer; any flag that is not the launcher's becomes one
-    #[arg(long = "trainer_flag", hide = true, allow_hyphen_values = true)]
-    trainer_flags: Vec<String>,
 }
 
 /// Refuses what only means something on ssh hosts, elsewhere.
@@ -82,7 +76,7 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     let counts = Counts { trainers: count, pservers: count, ports: conf.ports };
     let mut spec = spec(args, &place, &counts)?;
     spec.use_gpu = args.use_gpu.or(conf.use_gpu);
-    set_trainer(&mut spec, args)?;
+    trainer::set_elsewhere(&mut spec, args)?;
     if let Some(source) = &source {
         let here = program::Place { workspace: source, search_path: None };
         program::check(&spec.program, here)?;
@@ -122,57 +116,4 @@ fn package(args: &LaunchArgs) -> Result<(Package, Option<PathBuf>)> {
             Err(Error::invalid(message))
         }
     }
-}
-
-/// How trainers are started: by the program, by `paddle train` if there is a configuration, or as
-/// the documents do it, by the package's `train.py`.
-fn set_trainer(spec: &mut JobSpec, args: &LaunchArgs) -> Result<()> {
-    let flags = &args.ssh.trainer_flags;
-    let own = ["--trainer_id", "--pservers", "--num_gradient_servers"];
-    if let Some(flag) = own.iter().find(|flag| flags.iter().any(|given| name(given) == **flag)) {
-        let message = "this flag is set by the launcher, for each trainer: leave it out";
-        return Err(Error::invalid(message).with("flag", flag));
-    }
-    if !args.program.is_empty() {
-        // Those that mean something to the launcher too are in the environment.
-        let is_shared = |flag: &&String| {
-            name(flag).strip_prefix("--").is_some_and(|name| SHARED.contains(&name))
-        };
-        let mut strange = flags.iter().filter(|flag| flag.starts_with('-') && !is_shared(flag));
-        if let Some(flag) = strange.next() {
-            let message = "this flag is not the launcher's: write it after the program";
-            return Err(Error::invalid(message).with("flag", flag));
-        }
-        spec.program = program::with_interpreter(&args.program, None);
-        return Ok(());
-    }
-    if let Some((config, rest)) = take(flags, "--config") {
-        if crate::args::Paddle::command().find_subcommand("train").is_none() {
-            let message = "this release has no paddle train: leave --config out and put a train.py \
-                           into the package, or give a program after --";
-            return Err(Error::new(Kind::Unsupported, message));
-        }
-        (spec.topology, spec.topology_flags) = (config, rest);
-        return Ok(());
-    }
-    let program = ["python".to_owned(), "train.py".to_owned()].into_iter();
-    spec.program = program.chain(flags.iter().cloned()).collect();
-    Ok(())
-}
-
-fn name(flag: &str) -> &str {
-    flag.split('=').next().unwrap_or_default()
-}
-
-/// The value of a flag, and all other words.
-fn take(words: &[String], flag: &str) -> Option<(String, Vec<String>)> {
-    let at = words.iter().position(|word| name(word) == flag)?;
-    let mut rest = words.to_vec();
-    let word = rest.remove(at);
-    let value = match word.split_once('=') {
-        Some((_, value)) => value.to_owned(),
-        None if at < rest.len() => rest.remove(at),
-        None => String::new(),
-    };
-    Some((value, rest))
 }

@@ -1,9 +1,9 @@
 //! Flags → a submission: the job as data. What is special about a place is in `ssh.rs` and `mpi.rs`.
 
 use super::args::{Args, Where};
-use super::{mpi, ssh};
+use super::{mpi, ssh, trainer};
 use crate::jobs::find::ORIGIN;
-use cli::program::{self, Missing};
+use cli::program::Missing;
 use contract::env::{SetBy, variable};
 use contract::job::{CheckpointSpec, DataSpec, JobSpec, Resources, RoleResources};
 use contract::port::Ports;
@@ -56,7 +56,7 @@ fn local(args: &Args) -> std::result::Result<Built, Refusal> {
     ssh::refuse_flags(args)?;
     let workspace = workspace(args)?;
     let trainers = args.trainers.unwrap_or(1);
-    let spec = spec(
+    let mut spec = spec(
         args,
         &workspace,
         &Counts {
@@ -65,7 +65,7 @@ fn local(args: &Args) -> std::result::Result<Built, Refusal> {
             ports: Ports { first: 0, ..Ports::default() },
         },
     )?;
-    let spec = JobSpec { program: program_here(args, &workspace)?, ..spec };
+    trainer::set_here(&mut spec, args, &workspace)?;
     let place = Place::Local(LocalPlace {
         isolates: !args.limits.no_pid_namespace,
         environment: inherited(),
@@ -73,20 +73,8 @@ fn local(args: &Args) -> std::result::Result<Built, Refusal> {
     Ok(Built { submission: submission(spec, place, present(&workspace)?)?, package: None })
 }
 
-/// The program of a job that runs in a directory of this machine.
-pub(super) fn program_here(
-    args: &Args,
-    workspace: &Path,
-) -> std::result::Result<Vec<String>, Refusal> {
-    let search_path = search_path(args);
-    let words = program::with_interpreter(&args.program, Some(&search_path));
-    let place = program::Place { workspace, search_path: Some(&search_path) };
-    program::check(&words, place)?;
-    Ok(words)
-}
-
 /// The `PATH` of trainers: that of `--env`, or our own.
-fn search_path(args: &Args) -> OsString {
+pub(super) fn search_path(args: &Args) -> OsString {
     let given = args.env.iter().rev().find_map(|entry| entry.strip_prefix("PATH="));
     given.map_or_else(|| std::env::var_os("PATH").unwrap_or_default(), OsString::from)
 }

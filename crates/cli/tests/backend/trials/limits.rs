@@ -19,6 +19,10 @@ pub(crate) fn a_field_that_cannot_be_honoured_is_refused_by_name(harness: &dyn H
     refused("registry", |spec| spec.registry = "mine".to_owned());
     refused("queue", |spec| spec.queue = "night".to_owned());
     refused("priority", |spec| spec.priority = Priority::High);
+    refused("master", |spec| {
+        spec.program.clear();
+        (spec.topology, spec.master) = ("trainer_config.py".to_owned(), true);
+    });
     let job = Job::new(harness, 1, "true").with(|spec| spec.trainers = 0);
     assert_eq!(job.try_submit().unwrap_err().kind(), Kind::Invalid);
     let job = Job::new(harness, 1, "touch started; exec sleep 1000");

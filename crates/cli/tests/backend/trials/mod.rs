@@ -8,6 +8,7 @@ pub(crate) mod limits;
 pub(crate) mod output;
 pub(crate) mod running;
 pub(crate) mod surviving;
+pub(crate) mod topology;
 
 /// The trials as tests, for `$harness`, an expression. Use it in a module of its own.
 macro_rules! suite {
@@ -21,6 +22,8 @@ macro_rules! suite {
             running::a_master_comes_first;
             environment::the_environment_is_that_of_the_contract;
             environment::the_token_is_in_no_argument_list;
+            topology::a_topology_is_trained_with_the_flags_of_the_contract;
+            topology::a_topology_that_is_not_there_is_refused_by_name;
             output::every_byte_is_in_the_log;
             output::large_outputs_are_complete;
             output::a_cursor_goes_on_over_a_restart;

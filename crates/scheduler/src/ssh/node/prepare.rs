@@ -16,6 +16,7 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 use super::super::message::{self, Package, Prepare, Reply};
 use super::super::package::{Manifest, expand};
 use super::super::transfer::{self, prune, shape};
+use crate::jobs::check::no_topology;
 
 const LIST: &str = "train.list";
 /// Where the whole list is kept, so that it can be shared out again.
@@ -36,6 +37,7 @@ pub(super) async fn prepare(
             let error = Error::new(Kind::NotFound, message);
             return Err(error.with("job_workspace", directory.display()));
         }
+        check_topology(&directory, request)?;
         if !request.is_again {
             furnish(&directory, request)?;
         }
@@ -48,6 +50,7 @@ pub(super) async fn prepare(
     let mirror = expand(&package.mirror, home);
     let _lock = lock(&mirror)?;
     update(&mirror, package, input, output).await?;
+    check_topology(&mirror, request)?;
     let pending = pending(&directory, request.is_again)?;
     copy(&mirror, &pending, &package.manifest)?;
     furnish(&pending, request)?;
@@ -114,6 +117,14 @@ fn copy(mirror: &Path, target: &Path, manifest: &Manifest) -> Result<()> {
     }
     Err(Error::new(Kind::Damaged, "the copy differs from the package: is the disk all right?")
         .with("directory", target.display()))
+}
+
+fn check_topology(directory: &Path, request: &Prepare) -> Result<()> {
+    let topology = &request.topology;
+    match topology.is_empty() || directory.join(topology).is_file() {
+        true => Ok(()),
+        false => Err(no_topology(topology).with("directory", directory.display())),
+    }
 }
 
 /// Gives a workspace what its programs look for.
