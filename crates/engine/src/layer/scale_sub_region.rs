@@ -28,8 +28,8 @@ pub(super) fn build(layer: &topology::Layer) -> Result<Box<dyn Layer>> {
 
 /// Whether a place, counted from 0, is in the part that the row names.
 fn is_inside(row: &[f32], place: [usize; 3]) -> bool {
-    let ends = row.chunks_exact(2).zip(place);
-    ends.into_iter().all(|(ends, at)| (ends[0]..=ends[1]).contains(&((at + 1) as f32)))
+    let mut ends = row.chunks_exact(2).zip(place);
+    ends.all(|(ends, at)| (ends[0]..=ends[1]).contains(&((at + 1) as f32)))
 }
 
 /// Checks that a row names a part of the picture.
