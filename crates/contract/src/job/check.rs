@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn identity_is_checked() {
-        insta::assert_snapshot!(error(|spec| spec.version = 3), @"this version of the job spec is not known here: use matching releases (version: 3, known: 2)");
+        insta::assert_snapshot!(error(|spec| spec.version = 4), @"this version of the job spec is not known here: use matching releases (version: 4, known: 3)");
         insta::assert_snapshot!(error(|spec| spec.name = "my job".into()), @"a job name cannot have ' ': use letters, digits, `-`, `.` and `_` (name: my job, position: 3, field: name)");
         insta::assert_snapshot!(error(|spec| spec.user = "../eve".into()), @"a user name cannot have '/': leave out slashes and control characters (name: ../eve, position: 3, field: user)");
         insta::assert_snapshot!(error(|spec| spec.datacenter.clear()), @"the datacenter name is empty (field: datacenter)");

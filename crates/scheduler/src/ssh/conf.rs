@@ -301,7 +301,10 @@ PADDLE_USE_GPU = False
     fn error(text: &str) -> String {
         let shown = parse(text).unwrap_err().to_string();
         let (shown, _) = shown.split_once("conf: /").unwrap();
-        shown.trim_end_matches([' ', ',', '(']).to_owned()
+        match shown.strip_suffix(" (") {
+            Some(bare) => bare.to_owned(),
+            None => format!("{})", shown.trim_end_matches(", ")),
+        }
     }
 
     #[test]
@@ -354,22 +357,24 @@ PADDLE_USE_GPU = False
 
     #[test]
     fn what_would_have_to_be_executed_is_refused_with_its_line() {
-        insta::assert_snapshot!(error("A = 1\nimport os\n"), @"");
-        insta::assert_snapshot!(error("A = 1\nHOSTS = open('machines').readlines()\n"), @"");
-        insta::assert_snapshot!(error("A = other + 'x'"), @"");
-        insta::assert_snapshot!(error("A = 'n%d' % 3"), @"");
-        insta::assert_snapshot!(error("A = {'a': 1}"), @"");
-        insta::assert_snapshot!(error("A = f'x'"), @"");
-        insta::assert_snapshot!(error("A += 1"), @"");
-        insta::assert_snapshot!(error("A ="), @"");
-        insta::assert_snapshot!(error("A = 1 + 'x'"), @"");
-        insta::assert_snapshot!(error("if True:\n  A = 1"), @"");
-        insta::assert_snapshot!(error(&format!("A = {}1", "-".repeat(100_000))), @"");
-        insta::assert_snapshot!(error(&format!("A = 'xx'\n{}", "A = A + A\n".repeat(40))), @"");
-        insta::assert_snapshot!(error(&"#".repeat(1 << 20 | 1)), @"");
+        let refused = [
+            "A = 1\nimport os\n".to_owned(),
+            "A = 1\nHOSTS = open('machines').readlines()\n".to_owned(),
+            "A = other + 'x'".to_owned(),
+            "A = 'n%d' % 3".to_owned(),
+            "A = {'a': 1}".to_owned(),
+            "A = f'x'".to_owned(),
+            "A += 1".to_owned(),
+            "A =".to_owned(),
+            "A = 1 + 'x'".to_owned(),
+            "if True:\n  A = 1".to_owned(),
+            format!("A = {}1", "-".repeat(100_000)),
+            format!("A = 'xx'\n{}", "A = A + A\n".repeat(40)),
+            "A = [1]\nA = [A, A]".to_owned(),
+            "#".repeat(1 << 20 | 1),
+        ];
+        insta::assert_snapshot!(refused.map(|text| error(&text)).join("\n"));
         assert!(error("A = [1, 2").contains("never closed"));
         assert!(error("A = '''x\n\n").contains("unterminated"));
-        // Lists of lists of lists: the answer would be endless.
-        assert!(parse(&format!("A = [1]\n{}", "A = [A, A]\n".repeat(40))).is_err());
     }
 }

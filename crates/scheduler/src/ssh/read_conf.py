@@ -30,7 +30,11 @@ def evaluate(node, names):
             raise RefusedError(f"it uses the name {node.id}, which has no value yet", node.lineno)
         return names[node.id]["value"]
     if isinstance(node, (ast.List, ast.Tuple)):
-        return [evaluate(item, names) for item in node.elts]
+        items = [evaluate(item, names) for item in node.elts]
+        # A list that has itself twice, again and again, would never be printed to its end.
+        if any(isinstance(item, list) for item in items):
+            raise RefusedError("a list in a list is not read", node.lineno)
+        return items
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return add(evaluate(node.left, names), evaluate(node.right, names), node.lineno)
     try:
