@@ -138,36 +138,14 @@ fn await_end(job: &Job<'_>) -> Result<JobRecord, String> {
 
 /// Kills or stops something.
 fn strike(job: &Job<'_>, dice: &mut Dice, is_elastic: bool, story: &mut String) {
-    let kind = dice.below(7);
-    let deadline = Instant::now() + Duration::from_secs(10);
-    // What is wanted may not run yet; a job that has ended has nothing left to kill.
-    let victims = loop {
-        let victims = victims(job, dice, kind, is_elastic);
-        if !victims.is_empty() || Instant::now() >= deadline || job.observe().state.is_final() {
-            break victims;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    let word = if kind < 5 { "KILL" } else { "STOP" };
-    for (name, pid) in &victims {
-        story.push_str(&format!("  {word} {name}\n"));
-        signal(*pid, word);
-    }
-    if kind == 5 {
-        std::thread::sleep(Duration::from_millis(dice.below(3000)));
-        for (_, pid) in &victims {
-            signal(*pid, "CONT");
-        }
-    }
-}
-
-/// Whom it meets this time, by name and process.
-fn victims(job: &Job<'_>, dice: &mut Dice, kind: u64, is_elastic: bool) -> Vec<(String, u32)> {
-    let runs = |state| matches!(state, ReplicaState::Running | ReplicaState::Starting);
     let record = job.observe();
-    let replicas = record.replicas.iter().filter(|one| runs(one.state));
-    let replicas: Vec<(String, u32)> =
-        replicas.filter_map(|one| Some((one.replica.to_string(), one.pid?))).collect();
+    let runs = |state| matches!(state, ReplicaState::Running | ReplicaState::Starting);
+    let replicas: Vec<(String, u32)> = record
+        .replicas
+        .iter()
+        .filter(|one| runs(one.state))
+        .filter_map(|one| Some((one.replica.to_string(), one.pid?)))
+        .collect();
     let runners: Vec<(String, u32)> = ["conduct", "--guarded", "supervise"]
         .iter()
         .flat_map(|word| job.processes_running(word).into_iter().map(|pid| (word.to_string(), pid)))
@@ -175,8 +153,8 @@ fn victims(job: &Job<'_>, dice: &mut Dice, kind: u64, is_elastic: bool) -> Vec<(
     let any = |list: &[(String, u32)], dice: &mut Dice| {
         list.get(dice.below(list.len().max(1) as u64) as usize).cloned()
     };
-    let all = [replicas.clone(), runners.clone()].concat();
-    match kind {
+    let kind = dice.below(7);
+    let victims: Vec<(String, u32)> = match kind {
         0 => any(&replicas, dice).into_iter().collect(),
         1 => [any(&replicas, dice), any(&replicas, dice)].into_iter().flatten().collect(),
         2 => any(&runners, dice).into_iter().collect(),
@@ -192,7 +170,7 @@ fn victims(job: &Job<'_>, dice: &mut Dice, kind: u64, is_elastic: bool) -> Vec<(
             let all = job.processes().into_iter().filter(is_there);
             all.map(|pid| ("of a host".to_owned(), pid)).collect()
         }
-        5 => any(&all, dice).into_iter().collect(),
+        5 => any(&replicas, dice).or_else(|| any(&runners, dice)).into_iter().collect(),
         // For good. A master that hangs is waited for for ten minutes, and the servers of an
         // elastic job wait as long for trainers: too long for a round.
         _ => {
@@ -200,8 +178,20 @@ fn victims(job: &Job<'_>, dice: &mut Dice, kind: u64, is_elastic: bool) -> Vec<(
                 true => name.starts_with("trainer") && !name.ends_with("-0"),
                 false => !name.starts_with("master"),
             };
-            let hanging: Vec<_> = replicas.iter().filter(may_hang).cloned().collect();
-            any(&hanging, dice).into_iter().collect()
+            any(&replicas.iter().filter(may_hang).cloned().collect::<Vec<_>>(), dice)
+                .into_iter()
+                .collect()
+        }
+    };
+    let word = if kind < 5 { "KILL" } else { "STOP" };
+    for (name, pid) in &victims {
+        story.push_str(&format!("  {word} {name}\n"));
+        signal(*pid, word);
+    }
+    if kind == 5 {
+        std::thread::sleep(Duration::from_millis(dice.below(3000)));
+        for (_, pid) in &victims {
+            signal(*pid, "CONT");
         }
     }
 }
