@@ -84,7 +84,7 @@ def test_an_example_learns_in_one_process(name, tmp_path):
     assert CASES[name][4](figures), figures
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "rnn_crf"])
+@pytest.mark.parametrize("name", CASES)
 def test_an_example_learns_as_a_job(name, tmp_path):
     folder = prepare(name, tmp_path / "job")
     starts = (
