@@ -18,6 +18,7 @@ use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Under MPI")]
+#[group(skip)] // Its name is also that of the flags around it.
 pub(crate) struct Args {
     /// Be one rank of an mpirun: start a server and a trainer here, with those of the other ranks
     #[arg(long, conflicts_with_all = ["backend", "conf", "hosts", "ranks", "detach", "dry_run"])]

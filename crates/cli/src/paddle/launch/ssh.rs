@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "On ssh hosts")]
+#[group(skip)] // Its name is also that of the flags around it.
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) reach: Reach,

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 /// Flags of every server.
 #[derive(Debug, clap::Args)]
+#[group(skip)] // Its name is also that of the flags around it.
 pub(crate) struct Args {
     /// Network interfaces to listen on, separated by commas [default: all addresses]
     #[arg(long, value_name = "NAMES", default_value = "")]
