@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-paddle=${PADDLE:-${CARGO_TARGET_DIR:-target}/release/paddle}
+paddle=$(realpath "${PADDLE:-${CARGO_TARGET_DIR:-target}/release/paddle}")
 python=${PYTHON:-.venv/bin/python}
 model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 report() {
