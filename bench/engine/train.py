@@ -1,15 +1,10 @@
-"""Training steps of several models, ours against PyTorch's, in turns on the same CPU.
+"""Training steps of one model, ours or PyTorch's, as a process: `train.py CONTENDER NAME THREADS`.
 
-    train.py TORCH_PYTHON [NAME…]    prints the tables, of these models or of all; TORCH_PYTHON is
-                                     an interpreter that has torch
-
-Each contender is a process of its own (`train.py --run NAME THREADS`), so that thread pools do not
-meet; it answers each line on its stdin with the seconds that a round of steps took.
+Answers each line on its stdin with the seconds that a round of steps took, as JSON; each contender
+is a process of its own, so that thread pools do not meet. `benchmark.py` runs them in turns.
 """
 
-import pathlib
-import statistics
-import subprocess
+import json
 import sys
 import time
 
@@ -17,7 +12,6 @@ import images
 import sequences
 import translation
 
-ROUNDS = 7
 BATCH = 512
 WIDE = 1_000_000
 ENTRIES = 39
@@ -135,82 +129,13 @@ def torchs(name, threads):
 
 
 def serve(contender, name, threads):
-    """Answers every line with the seconds of a round."""
+    """Answers every line, the number of steps of a round, with the seconds it took."""
     steps = {"ours": ours, "torch": torchs}[contender](name, threads)
-    steps(MODELS[name].steps)
-    for _ in sys.stdin:
+    for line in sys.stdin:
         start = time.perf_counter()
-        steps(MODELS[name].steps)
-        print(time.perf_counter() - start, flush=True)
-
-
-class Contender:
-    """A process that runs rounds."""
-
-    def __init__(self, python, contender, name, threads):
-        here = str(pathlib.Path(__file__).resolve())
-        self.process = subprocess.Popen(
-            [python, here, "--run", contender, name, str(threads)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def round(self):
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
-        return float(self.process.stdout.readline())
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
-def compare(torch_python, names):
-    print("| model | threads | ours, samples/s | PyTorch, samples/s | ratio | spread |")
-    print("|---|--:|--:|--:|--:|--:|")
-    for name in names:
-        model = MODELS[name]
-        for threads in (1, 2):
-            own = Contender(sys.executable, "ours", name, threads)
-            peer = Contender(torch_python, "torch", name, threads)
-            rounds = [(own.round(), peer.round()) for _ in range(ROUNDS)]
-            own.close()
-            peer.close()
-            samples = model.batch * model.steps
-            ours, theirs = (statistics.median(times) for times in zip(*rounds, strict=True))
-            ratios = [peer / own for own, peer in rounds]
-            print(
-                f"| {model.title} | {threads} | {samples / ours:.0f} | {samples / theirs:.0f} "
-                f"| {theirs / ours:.2f} | {min(ratios):.2f}–{max(ratios):.2f} |",
-                flush=True,
-            )
-
-
-def overhead():
-    """Microseconds of a step at batch 1, of which most is not arithmetic."""
-    import paddle.v2 as paddle
-
-    paddle.init(show_progress=False)
-    layer = paddle.layer
-    x = layer.data(name="x", type=paddle.data_type.dense_vector(1))
-    y = layer.data(name="y", type=paddle.data_type.dense_vector(1))
-    cost = layer.square_error_cost(input=layer.fc(input=x, size=1), label=y)
-    optimizer = paddle.optimizer.Momentum(learning_rate=1e-3)
-    trainer = paddle.trainer.SGD(cost, paddle.parameters.create(cost), optimizer)
-    batch, count = [([1.0], [1.0])], 5000
-    trainer.train(lambda: iter([batch] * count))
-    times = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        trainer.train(lambda: iter([batch] * count))
-        times.append((time.perf_counter() - start) / count)
-    print(f"\nA step of one fc of size 1 at batch 1: {statistics.median(times) * 1e6:.0f} µs.")
+        steps(int(line))
+        print(json.dumps({"seconds": time.perf_counter() - start}), flush=True)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--run":
-        serve(sys.argv[2], sys.argv[3], int(sys.argv[4]))
-    else:
-        compare(sys.argv[1], sys.argv[2:] or MODELS)
-        overhead()
+    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -1,8 +1,9 @@
 //! How much the network costs a parameter server: sparse pull and push against the same operations
-//! in this process, dense push and pull against a raw TCP echo of the same bytes. Run by `run.sh`.
+//! in this process, dense push and pull against a raw TCP echo of the same bytes.
 //!
-//! The server is another process, pinned to core 0; this one is the client, pinned to core 1 by
-//! `run.sh`. Contenders alternate over several rounds in one run; medians are reported.
+//! `sparse ROWS REQUESTS` and `dense BYTES` answer each line on stdin, the name of a contender, by
+//! its figures of one round as JSON, for `benchmark.py`. The server is another process, pinned to
+//! core 0; this one is the client, pinned to core 1 by `benchmark.py`.
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 #![expect(clippy::print_stdout, reason = "its output is its result")]
 
@@ -22,88 +23,78 @@ use table::optimizer::{AdaGrad, Momentum, Now, Optimizer, Rule, Settings, Update
 use table::placement::mix64;
 use table::store::{self, SparseTable};
 
-const ROWS: u64 = 10_000_000;
 const WIDTH: usize = 16;
 const DRAWS: usize = 512 * 26;
-const REQUESTS: usize = 200;
 const IN_FLIGHT: usize = 4;
-const ROUNDS: usize = 5;
-const DENSE_BYTES: usize = 64 << 20;
-const ECHOES: usize = 40;
 /// The only parameter of either model.
 const PARAMETER: ModelIndex = ModelIndex(0);
 const NOW: Now = Now { step: 0, rate: 0.01 };
 
 fn main() {
-    let mut args = std::env::args().skip(1);
+    // Cargo adds an argument of its own.
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    match args.next().as_deref() {
-        Some("serve") => serve(),
-        Some("echo") => echo(),
-        Some("dense") => dense(&runtime()),
-        Some("sparse") => sparse(&runtime()),
-        _ => {
-            sparse(&runtime());
-            dense(&runtime());
+    match words[..] {
+        ["serve"] => serve(),
+        ["echo"] => echo(),
+        ["dense", bytes] => dense(&runtime(), bytes.parse().unwrap()),
+        ["sparse", rows, requests] => {
+            sparse(&runtime(), rows.parse().unwrap(), requests.parse().unwrap());
         }
+        _ => panic!("usage: exchange (sparse ROWS REQUESTS | dense BYTES)"),
     }
 }
 
-fn sparse(runtime: &tokio::runtime::Runtime) {
-    let batches = batches();
+/// Answers each line on stdin by a line.
+fn answer(mut figures: impl FnMut(&str) -> String) {
+    for line in std::io::stdin().lines() {
+        println!("{{{}}}", figures(&line.unwrap()));
+    }
+}
+
+fn sparse(runtime: &tokio::runtime::Runtime, rows: u64, requests: usize) {
+    let batches = batches(rows, requests);
     let keys: usize = batches.iter().map(Vec::len).sum();
-    println!(
-        "{} draws per request, {:.0} different keys on average, {ROWS} rows of width {WIDTH}\n",
-        DRAWS,
-        keys as f64 / batches.len() as f64
-    );
     let mut table = Table::new();
-    table.fill();
+    table.fill(rows);
     let mut server = Helper::start("serve");
     let model = model(Shape::Sparse { width: WIDTH as u32, rows: None }, adagrad());
     let client = runtime.block_on(connect(model, server.port));
     runtime.block_on(client.begin()).unwrap();
-    runtime.block_on(fill(&client));
-
-    let mut figures: [Vec<f64>; 4] = Default::default();
-    for _ in 0..ROUNDS {
-        let times = [
-            time(|| table.pull(&batches)),
-            time(|| runtime.block_on(pull(&client, &batches))),
-            time(|| table.push(&batches)),
-            time(|| runtime.block_on(push(&client, &batches))),
-        ];
-        for (figure, milliseconds) in figures.iter_mut().zip(times) {
-            figure.push(keys as f64 / milliseconds / 1e3);
-        }
-    }
-    let [pull_here, pull_there, push_here, push_there] = figures.map(median);
-    println!("| sparse, AdaGrad | in process, M keys/s | over loopback, M keys/s | ratio |");
-    println!("|---|--:|--:|--:|");
-    println!("| pull | {pull_here:.2} | {pull_there:.2} | {:.2} |", pull_there / pull_here);
-    println!("| push | {push_here:.2} | {push_there:.2} | {:.2} |", push_there / push_here);
-
-    let (mut pulls, mut pushes) = (Vec::new(), Vec::new());
-    for batch in batches.iter().cycle().take(1000) {
-        pulls.push(time(|| runtime.block_on(pull(&client, std::slice::from_ref(batch)))));
-        pushes.push(time(|| runtime.block_on(push(&client, std::slice::from_ref(batch)))));
-    }
-    println!("\nOne request at a time, ms: pull {}, push {}.", tail(pulls), tail(pushes));
-    let statistics = runtime.block_on(client.statistics()).unwrap();
-    let (rows, bytes) =
-        statistics.iter().fold((0, 0), |sum, shard| (sum.0 + shard.rows, sum.1 + shard.bytes));
-    let payload = 2 * WIDTH as u64 * 4;
-    println!(
-        "Memory: {:.1} bytes per row, of which {:.1} beyond value and AdaGrad state, at {rows} rows.\n",
-        bytes as f64 / rows as f64,
-        bytes as f64 / rows as f64 - payload as f64
-    );
+    runtime.block_on(fill(&client, rows));
+    let one = std::slice::from_ref::<Vec<u64>>;
+    answer(|contender| {
+        let milliseconds = match contender {
+            "pull here" => time(|| table.pull(&batches)),
+            "pull there" => time(|| runtime.block_on(pull(&client, &batches))),
+            "push here" => time(|| table.push(&batches)),
+            "push there" => time(|| runtime.block_on(push(&client, &batches))),
+            "latencies" => {
+                let (mut pulls, mut pushes) = (Vec::new(), Vec::new());
+                for batch in &batches {
+                    pulls.push(time(|| runtime.block_on(pull(&client, one(batch)))));
+                    pushes.push(time(|| runtime.block_on(push(&client, one(batch)))));
+                }
+                return format!("{}, {}", tail("pull", pulls), tail("push", pushes));
+            }
+            "memory" => {
+                let shards = runtime.block_on(client.statistics()).unwrap();
+                let rows: u64 = shards.iter().map(|shard| shard.rows).sum();
+                let bytes: u64 = shards.iter().map(|shard| shard.bytes).sum();
+                return format!("\"bytes_per_row\": {}", bytes as f64 / rows as f64);
+            }
+            _ => panic!("there is no contender {contender:?}"),
+        };
+        let different = keys as f64 / batches.len() as f64;
+        format!("\"rate\": {}, \"keys\": {different}", keys as f64 / milliseconds / 1e3)
+    });
     runtime.block_on(client.goodbye()).unwrap();
     server.finish();
 }
 
-fn dense(runtime: &tokio::runtime::Runtime) {
-    let elements = DENSE_BYTES / 4;
+fn dense(runtime: &tokio::runtime::Runtime, bytes: usize) {
+    let elements = bytes / 4;
     let mut server = Helper::start("serve");
     let rule = Rule::Momentum(Momentum { momentum: 0.0, nesterov: false });
     let model = model(Shape::Dense { elements: elements as u64 }, rule);
@@ -115,24 +106,19 @@ fn dense(runtime: &tokio::runtime::Runtime) {
 
     let gradient = vec![1e-3; elements];
     let mut values = vec![0.0; elements];
-    let mut figures: [Vec<f64>; 2] = Default::default();
-    for _ in 0..ECHOES {
+    answer(|contender| {
         let gradients = [Gradient::Dense { parameter: PARAMETER, values: &gradient }];
-        let times = [
-            time(|| echo_once(&mut socket, &gradient, &mut values)),
-            time(|| {
+        let milliseconds = match contender {
+            "echo" => time(|| echo_once(&mut socket, &gradient, &mut values)),
+            "push and pull" => time(|| {
                 let mut pulls = [Pull::Dense { parameter: PARAMETER, out: &mut values }];
                 runtime.block_on(client.push_pull(&gradients, 1, &mut pulls)).unwrap();
             }),
-        ];
-        for (figure, milliseconds) in figures.iter_mut().zip(times) {
-            figure.push(((2 * DENSE_BYTES) >> 20) as f64 / milliseconds * 1e3);
-        }
-    }
-    let [raw, ours] = figures.map(median);
-    println!("| dense, 64 MiB, plain SGD | raw TCP echo, MiB/s | push and pull, MiB/s | ratio |");
-    println!("|---|--:|--:|--:|");
-    println!("| push + pull | {raw:.0} | {ours:.0} | {:.2} |", ours / raw);
+            _ => panic!("there is no contender {contender:?}"),
+        };
+        let mebibytes = (2 * bytes) as f64 / f64::from(1 << 20);
+        format!("\"rate\": {}", mebibytes / milliseconds * 1e3)
+    });
     runtime.block_on(client.goodbye()).unwrap();
     server.finish();
     drop(socket);
@@ -159,8 +145,8 @@ impl Table {
         Table { rows: SparseTable::new(shape, usize::MAX), update, out: Vec::new() }
     }
 
-    fn fill(&mut self) {
-        for chunk in all_keys().collect::<Vec<_>>().chunks(DRAWS) {
+    fn fill(&mut self, rows: u64) {
+        for chunk in all_keys(rows).collect::<Vec<_>>().chunks(DRAWS) {
             self.rows.read(chunk, |_, row| row.value.fill(0.5), |_, _| {}).unwrap();
         }
     }
@@ -207,8 +193,8 @@ async fn push(client: &Client, batches: &[Vec<u64>]) {
     }
 }
 
-async fn fill(client: &Client) {
-    let keys: Vec<u64> = all_keys().collect();
+async fn fill(client: &Client, rows: u64) {
+    let keys: Vec<u64> = all_keys(rows).collect();
     for chunk in keys.chunks(65_536) {
         let mut out = vec![0.0; chunk.len() * WIDTH];
         let pull = Pull::Sparse { parameter: PARAMETER, keys: chunk, out: &mut out };
@@ -246,12 +232,12 @@ fn key_of(rank: u64) -> u64 {
     mix64(rank + 1)
 }
 
-fn all_keys() -> impl Iterator<Item = u64> {
-    (0..ROWS).map(key_of)
+fn all_keys(rows: u64) -> impl Iterator<Item = u64> {
+    (0..rows).map(key_of)
 }
 
 /// Requests of Zipf draws (exponent 1) over all rows, each key once per request.
-fn batches() -> Vec<Vec<u64>> {
+fn batches(rows: u64, requests: usize) -> Vec<Vec<u64>> {
     let mut state = 42;
     let mut uniform = || {
         state = mix64(state);
@@ -259,13 +245,13 @@ fn batches() -> Vec<Vec<u64>> {
     };
     let batch = |_| {
         let mut keys: Vec<u64> = (0..DRAWS)
-            .map(|_| key_of(((ROWS as f64).powf(uniform()) as u64).min(ROWS) - 1))
+            .map(|_| key_of(((rows as f64).powf(uniform()) as u64).min(rows) - 1))
             .collect();
         keys.sort_unstable();
         keys.dedup();
         keys
     };
-    (0..REQUESTS).map(batch).collect()
+    (0..requests).map(batch).collect()
 }
 
 /// This program again, as another process that prints its port.
@@ -327,13 +313,8 @@ fn time(work: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64() * 1e3
 }
 
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
-}
-
-fn tail(mut times: Vec<f64>) -> String {
+fn tail(name: &str, mut times: Vec<f64>) -> String {
     times.sort_by(f64::total_cmp);
     let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
-    format!("median {:.2}, p99 {:.2}", at(0.5), at(0.99))
+    format!("\"{name} median\": {}, \"{name} p99\": {}", at(0.5), at(0.99))
 }

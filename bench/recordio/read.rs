@@ -1,12 +1,13 @@
-//! Sequential read of 1 GiB of 1 KiB records with every compressor, as a share of what no reader
-//! can beat: the CRC-32 of the same file, and the compressor's own decode of the same bytes.
+//! Sequential reads of a file with every compressor, and what no reader can beat: the CRC-32 of the
+//! same file, and the compressor's own decode of the same bytes.
 //!
-//! `prepare` writes the files, once; `read N` measures with N chunks of prefetch and prints a table
-//! in Markdown. Contenders take turns, so that a noisy neighbour meets all of them alike. Pinning
-//! to a core is left to `run.sh`.
-#![expect(clippy::print_stdout, reason = "the table is what this program is for")]
+//! `prepare` writes the files, once. `serve` answers each line on its stdin by the MiB of record
+//! bytes per second of one read, as JSON, for `benchmark.py`, which also pins it to a core:
+//! `read COMPRESSOR PREFETCH_CHUNKS`, `checksum COMPRESSOR` or `decode COMPRESSOR`.
+#![expect(clippy::print_stdout, reason = "the figures are what this program is for")]
 
 use recordio::{Compressor, HEADER_BYTES, Index, ReadOptions, Reader, WriteOptions, Writer};
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::Read;
@@ -15,11 +16,8 @@ use std::time::{Duration, Instant};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/scratch/recordio");
-const RECORDS: usize = 1 << 20;
 const RECORD_BYTES: usize = 1 << 10;
 const SEED: u64 = 20_170_401;
-const ROUNDS: usize = 7;
 /// What a sensible program reads or decodes at once: it stays in the second-level cache.
 const PIECE_BYTES: usize = 256 << 10;
 const PAGE_BYTES: usize = 4 << 10;
@@ -27,80 +25,80 @@ const PAGE_BYTES: usize = 4 << 10;
 fn main() -> Result<()> {
     // Cargo adds an argument of its own.
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["prepare"] => prepare(),
-        ["read", prefetch_chunks] => compare(prefetch_chunks.parse()?),
-        _ => Err("usage: read (prepare | read PREFETCH_CHUNKS)".into()),
+    let [verb, folder, records] = &arguments[..] else {
+        return Err("usage: read (prepare | serve) FOLDER RECORDS".into());
+    };
+    let data = Data { folder: PathBuf::from(folder), records: records.parse()? };
+    match verb.as_str() {
+        "prepare" => data.prepare(),
+        "serve" => data.serve(),
+        _ => Err(format!("{verb} is neither prepare nor serve").into()),
     }
 }
 
-fn path(compressor: Compressor) -> PathBuf {
-    Path::new(DATA).join(format!("{compressor}.recordio"))
+/// Where the files are, and how many records each has.
+struct Data {
+    folder: PathBuf,
+    records: usize,
 }
 
-fn prepare() -> Result<()> {
-    fs::create_dir_all(DATA)?;
-    for compressor in Compressor::ALL {
-        let path = path(compressor);
-        if path.exists() {
-            continue;
-        }
-        let threads = std::thread::available_parallelism()?.get();
-        let options = WriteOptions { compressor, threads, ..WriteOptions::default() };
-        let mut writer = Writer::create(&path, options)?;
-        let mut source = Source::new(SEED);
-        for _ in 0..RECORDS {
-            writer.write(&source.record())?;
-        }
-        writer.close()?;
+impl Data {
+    fn path(&self, compressor: Compressor) -> PathBuf {
+        self.folder.join(format!("{compressor}.recordio"))
     }
-    Ok(())
-}
 
-fn compare(prefetch_chunks: usize) -> Result<()> {
-    println!(
-        "| compressor | stored | reader | limit a: CRC-32 | of a | limit b: decode | of b \
-         | of a, then b | spread |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|"
-    );
-    for compressor in Compressor::ALL {
-        let path = path(compressor);
-        let stored = Stored::load(&path, compressor)?;
-        let (mut reader, mut checksum, mut decode) = (Vec::new(), Vec::new(), Vec::new());
-        for round in 0..=ROUNDS {
-            let times =
-                [read_records(&path, prefetch_chunks)?, read_checksum(&path)?, stored.decode()?];
-            // The first round warms the page cache and the allocator.
-            if round > 0 {
-                reader.push(times[0]);
-                checksum.push(times[1]);
-                decode.push(times[2]);
+    fn prepare(&self) -> Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        for compressor in Compressor::ALL {
+            let path = self.path(compressor);
+            if path.exists() {
+                continue;
             }
+            let threads = std::thread::available_parallelism()?.get();
+            let options = WriteOptions { compressor, threads, ..WriteOptions::default() };
+            let mut writer = Writer::create(&path, options)?;
+            let mut source = Source::new(SEED);
+            for _ in 0..self.records {
+                writer.write(&source.record())?;
+            }
+            writer.close()?;
         }
-        let (reader, spread) = median(reader);
-        let (checksum, _) = median(checksum);
-        let (decode, _) = median(decode);
-        let share = stored.file_bytes as f64 / (RECORDS * RECORD_BYTES) as f64;
-        let of_limits = match compressor {
-            Compressor::None => format!("{:.2} | – | – | –", checksum / reader),
-            _ => format!(
-                "{:.2} | {:.0} | {:.2} | {:.2}",
-                checksum / reader,
-                rate(decode),
-                decode / reader,
-                (checksum + decode) / reader
-            ),
-        };
-        println!(
-            "| {compressor} | {share:.2} | {:.0} | {:.0} | {of_limits} | {:.0} % |",
-            rate(reader),
-            rate(checksum),
-            100.0 * spread
-        );
+        Ok(())
     }
-    Ok(())
+
+    fn serve(&self) -> Result<()> {
+        let mut memory = HashMap::new();
+        for line in std::io::stdin().lines() {
+            let line = line?;
+            let words: Vec<&str> = line.split(' ').collect();
+            let [verb, name, ..] = words[..] else {
+                return Err(format!("request {line:?}; say what to do and a compressor").into());
+            };
+            let known = Compressor::ALL.into_iter().find(|each| each.to_string() == name);
+            let compressor = known.ok_or_else(|| format!("there is no compressor {name:?}"))?;
+            let path = self.path(compressor);
+            let time = match words[..] {
+                ["read", _, prefetch_chunks] => {
+                    read_records(&path, self.records, prefetch_chunks.parse()?)?
+                }
+                ["checksum", _] => read_checksum(&path)?,
+                ["decode", _] => {
+                    if !memory.contains_key(name) {
+                        memory.clear();
+                        memory.insert(name.to_owned(), Stored::load(&path, compressor)?);
+                    }
+                    memory[name].decode(self.records)?
+                }
+                _ => return Err(format!("request {line:?} is not one of ours; {verb}?").into()),
+            };
+            let mebibytes = (self.records * RECORD_BYTES) as f64 / f64::from(1 << 20);
+            println!("{{\"rate\": {}}}", mebibytes / time.as_secs_f64());
+        }
+        Ok(())
+    }
 }
 
-fn read_records(path: &Path, prefetch_chunks: usize) -> Result<Duration> {
+fn read_records(path: &Path, records: usize, prefetch_chunks: usize) -> Result<Duration> {
     let start = Instant::now();
     let options = ReadOptions { prefetch_chunks, ..ReadOptions::default() };
     let mut reader = Reader::open(&[path.to_path_buf()], options)?;
@@ -110,7 +108,7 @@ fn read_records(path: &Path, prefetch_chunks: usize) -> Result<Duration> {
         first_bytes += record.first().map_or(0, |byte| u64::from(*byte));
     }
     black_box(first_bytes);
-    assert_eq!(bytes, RECORDS * RECORD_BYTES);
+    assert_eq!(bytes, records * RECORD_BYTES);
     Ok(start.elapsed())
 }
 
@@ -137,7 +135,6 @@ fn read_checksum(path: &Path) -> Result<Duration> {
 /// A file in memory, for limit b.
 struct Stored {
     compressor: Compressor,
-    file_bytes: usize,
     payloads: Vec<Vec<u8>>,
 }
 
@@ -149,10 +146,10 @@ impl Stored {
             let begin = chunk.offset as usize;
             file[begin + HEADER_BYTES..begin + chunk.bytes as usize].to_vec()
         });
-        Ok(Stored { compressor, file_bytes: file.len(), payloads: payloads.collect() })
+        Ok(Stored { compressor, payloads: payloads.collect() })
     }
 
-    fn decode(&self) -> Result<Duration> {
+    fn decode(&self, records: usize) -> Result<Duration> {
         // zstd is fastest into memory that holds the whole chunk, the others piece by piece.
         let mut target = vec![0; 64 << 20];
         let start = Instant::now();
@@ -167,7 +164,7 @@ impl Stored {
             black_box(&mut target);
         }
         let elapsed = start.elapsed();
-        let expect = RECORDS * (RECORD_BYTES + 4);
+        let expect = records * (RECORD_BYTES + 4);
         assert!(self.compressor == Compressor::None || bytes == expect, "{bytes} bytes");
         Ok(elapsed)
     }
@@ -184,19 +181,6 @@ fn drain(mut decoder: impl Read) -> Result<usize> {
         black_box(&mut piece);
         bytes += count;
     }
-}
-
-/// The median in seconds, and the distance between the extremes as a share of it.
-fn median(mut times: Vec<Duration>) -> (f64, f64) {
-    times.sort();
-    let seconds = |at: usize| times[at].as_secs_f64();
-    let middle = seconds(times.len() / 2);
-    (middle, (seconds(times.len() - 1) - seconds(0)) / middle)
-}
-
-/// MiB of record bytes per second.
-fn rate(seconds: f64) -> f64 {
-    (RECORDS * RECORD_BYTES) as f64 / f64::from(1 << 20) / seconds
 }
 
 /// Records that alternate between phrases of a small vocabulary and noise, about half and half.

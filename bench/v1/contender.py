@@ -1,30 +1,19 @@
-"""Samples a second of one network: the engine alone, a V2 reader, a V1 provider.
+"""One network fed in one way, as a process: prints its samples a second as JSON.
 
-    train.py FOLDER            writes data and a V1 program there, runs all three in turns, and
-                               prints the table
-    train.py FOLDER CONTENDER  runs one, and prints its samples a second
+    contender.py NAME SAMPLES    in a folder that `write` has filled
 
 The data is text, 13 numbers and 26 ids a line, so that Python has as much to do as the engine. V1
 and V2 run the same generator. The engine alone is fed with batches that were converted before.
 """
 
-import pathlib
+import collections
+import json
 import random
-import statistics
-import subprocess
 import sys
 import time
 
-ROUNDS = 5
-SAMPLES = 40_000
 BATCH = 512
 IDS = 10_000
-CONTENDERS = {
-    "engine": "the engine alone, batches converted before",
-    "v2": "the reader in V2, `paddle.v2`'s SGD",
-    "v2_buffered": "the reader in V2, in `paddle.reader.buffered`",
-    "v1": "the provider in V1, `paddle train`",
-}
 
 LINES = """\
 def parse(line):
@@ -61,12 +50,11 @@ outputs(classification_cost(input=predict, label=click))
 """
 
 
-def write(folder):
+def write(folder, samples):
     """The data and the V1 program."""
-    folder.mkdir(parents=True, exist_ok=True)
     draw = random.Random(1)
     with open(folder / "data", "w") as file:
-        for _ in range(SAMPLES):
+        for _ in range(samples):
             numbers = " ".join(f"{draw.random():.6f}" for _ in range(13))
             ids = " ".join(str(each) for each in sorted(draw.sample(range(IDS), 26)))
             file.write(f"{numbers};{ids};{draw.randrange(2)}\n")
@@ -91,12 +79,13 @@ class Clock:
             self.seconds = time.perf_counter() - self.begin
 
 
-def run(contender):
+def run(contender, samples):
     """Samples a second, in the folder of the program."""
+    if contender == "generator":
+        return samples / generator_seconds()
     from paddle.v1 import flags
     from paddle.v1.session import open_session
 
-    sys.path.insert(0, ".")
     session = open_session(flags.parse(["--config=trainer_config.py"], {}))
     clock = Clock()
     if contender == "v1":
@@ -106,20 +95,29 @@ def run(contender):
         session.train.process.close()
         reader = of_v2(contender, session)
     session.trainer.train(reader, num_passes=2, event_handler=clock)
-    return SAMPLES / clock.seconds
+    return samples / clock.seconds
+
+
+def lines():
+    """What both versions' generators give."""
+    from lines import parse
+
+    with open("data") as file:
+        for line in file:
+            yield parse(line)
+
+
+def generator_seconds():
+    """A pass of the generator alone."""
+    begin = time.perf_counter()
+    collections.deque(lines(), maxlen=0)
+    return time.perf_counter() - begin
 
 
 def of_v2(contender, session):
-    from lines import parse
-
     import paddle.v2 as paddle
 
-    def samples():
-        with open("data") as file:
-            for line in file:
-                yield parse(line)
-
-    batches = paddle.batch(samples, BATCH)
+    batches = paddle.batch(lines, BATCH)
     if contender == "v2_buffered":
         return paddle.reader.buffered(batches, 4)
     if contender == "v2":
@@ -131,26 +129,6 @@ def of_v2(contender, session):
     return lambda: iter(next(passes))
 
 
-def main():
-    folder = pathlib.Path(sys.argv[1])
-    if len(sys.argv) > 2:
-        print(run(sys.argv[2]))
-        return
-    write(folder)
-    found = {name: [] for name in CONTENDERS}
-    for _ in range(ROUNDS):
-        for name in CONTENDERS:
-            command = [sys.executable, str(pathlib.Path(__file__).resolve()), ".", name]
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-            found[name].append(float(done.stdout.splitlines()[-1]))
-    print(f"{SAMPLES:,} samples in batches of {BATCH}, one thread; {ROUNDS} rounds in turns.\n")
-    print("| | samples/s | of the engine alone | spread |\n|---|--:|--:|--:|")
-    for name, shown in CONTENDERS.items():
-        shares = [own / engine for own, engine in zip(found[name], found["engine"], strict=True)]
-        spread = f"{min(shares):.2f}–{max(shares):.2f}"
-        median, share = statistics.median(found[name]), statistics.median(shares)
-        print(f"| {shown} | {median:,.0f} | {share:.2f} | {spread} |")
-
-
 if __name__ == "__main__":
-    main()
+    sys.path.insert(0, ".")
+    print(json.dumps({"rate": run(sys.argv[1], int(sys.argv[2]))}))

@@ -1,39 +1,38 @@
 """Records a second into Python, through our readers and through plain files.
 
-    read.py FOLDER    writes the records there and prints the tables
-
-All contenders run in this process, in turns; a master is started beside it.
+All contenders run in this process; a master is started beside it for each file.
 """
 
 import collections
+import functools
 import json
 import os
-import pathlib
 import pickle
 import random
-import statistics
 import subprocess
 import sys
 import time
 
 import paddle.v2 as paddle
 import recordio
+from harness import at_least
 
-ROUNDS = 7
-RECORDS = 200_000
+TITLE = "Records a second into Python"
 CHUNK_BYTES = 1 << 20
+# At most 1.3 times the time of unpickling alone; and no slower than slices of a plain file.
+AIMS = {"Pickled tuples": at_least(1 / 1.3), "Raw bytes": at_least(1)}
 PADDLE = os.path.join(os.path.dirname(sys.executable), "paddle")
 
 
-def samples():
+def samples(records):
     """Like Criteo's: 13 numbers, 26 ids, a click."""
     chance = random.Random(1)
-    for _ in range(RECORDS):
+    for _ in range(records):
         numbers = [chance.random() for _ in range(13)]
         yield numbers, [chance.randrange(1_000_001) for _ in range(26)], chance.randrange(2)
 
 
-def write(folder):
+def write(folder, records):
     """The same records as one plain file and as RecordIO; returns the plain one's offsets."""
     offsets = [0]
     with (
@@ -41,7 +40,7 @@ def write(folder):
         recordio.writer(folder / "snappy", chunk_bytes=CHUNK_BYTES) as snappy,
         recordio.writer(folder / "none", "none", chunk_bytes=CHUNK_BYTES) as none,
     ):
-        for sample in samples():
+        for sample in samples(records):
             record = pickle.dumps(sample, pickle.HIGHEST_PROTOCOL)
             for file in (plain, snappy, none):
                 file.write(record)
@@ -56,7 +55,8 @@ def consume(records):
 
 def started_master(path):
     command = [PADDLE, "master", "--port=0", f"--dataset={path}"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with open(f"{path}.log", "w") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     port = json.loads(process.stdout.readline())["port"]
     return process, f"127.0.0.1:{port}"
 
@@ -86,39 +86,36 @@ def contenders(folder, offsets, masters, loader):
     return found
 
 
-def compare(title, found):
-    print(f"\n## {title}\n")
-    print("| | records/s | time, the first being 1 | spread |")
-    print("|---|--:|--:|--:|")
-    times = {name: [] for name in found}
-    for _ in range(ROUNDS):
-        for name, run in found.items():
-            start = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - start)
-    first = next(iter(times.values()))
-    for name, own in times.items():
-        ratios = [one / other for one, other in zip(own, first, strict=True)]
-        print(
-            f"| {name} | {RECORDS / statistics.median(own):,.0f} "
-            f"| {statistics.median(ratios):.2f} | {min(ratios):.2f}–{max(ratios):.2f} |"
-        )
+def compare(bench, title, found):
+    bench.section(title)
+    records = size(bench)
+
+    def timed(run):
+        start = time.perf_counter()
+        run()
+        return records / (time.perf_counter() - start)
+
+    asked = {name: functools.partial(timed, each) for name, each in found.items()}
+    aims = {name: AIMS[title] for name in found if "reader" in name}
+    bench.compare(asked, "records/s", base=next(iter(found)), aims=aims)
 
 
-def main(folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    offsets = write(folder)
-    print(f"{RECORDS:,} records of {offsets[-1] / RECORDS:.0f} bytes, in chunks of 1 MiB.")
+def size(bench):
+    return bench.size(200_000, smoke=2_000)
+
+
+def run(bench):
+    folder = bench.scratch
+    offsets = write(folder, size(bench))
+    each = offsets[-1] / size(bench)
+    bench.say(f"\n{size(bench):,} records of {each:.0f} bytes, in chunks of 1 MiB.")
     masters = {kind: started_master(folder / kind) for kind in ("none", "snappy")}
     try:
         addresses = {kind: address for kind, (_, address) in masters.items()}
         for title, loader in (("Pickled tuples", pickle.loads), ("Raw bytes", None)):
-            compare(title, contenders(folder, offsets, addresses, loader))
+            compare(bench, title, contenders(folder, offsets, addresses, loader))
     finally:
         for process, _ in masters.values():
             process.kill()
             process.wait()
-
-
-if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]).resolve())
+            process.stdout.close()
