@@ -25,6 +25,7 @@ mod detection;
 mod device;
 mod dropout;
 mod elementwise;
+mod fully_connected;
 mod fused;
 mod gradient_clip;
 mod gradient_tap;
@@ -36,6 +37,7 @@ mod product;
 mod recurrence;
 mod row_sums;
 mod sequence;
+mod side_by_side;
 mod vector;
 
 pub use keys::Prepared;

@@ -5,12 +5,14 @@ use crate::batch::{Batch, Output};
 use crate::chance::Chance;
 use crate::device;
 use crate::evaluator::{self, Counted, Tally, watch};
+use crate::fused;
 use crate::gradient_tap::Tap;
 use crate::keys::{Part, Prepared};
-use crate::layer::{Node, Run};
+use crate::layer::{Layer, Node, Run};
 use crate::measured::Measured;
 use crate::pool::Pool;
 use crate::shape::Shape;
+use crate::side_by_side::Joined;
 use crate::topology::{Checked, NetworkIndex, Parameter, Topology, at};
 use burn::tensor::{Device, Tensor};
 use contract::{Error, Kind, Result};
@@ -43,6 +45,8 @@ const PART_SAMPLES_MIN: usize = 16;
 pub struct Network {
     topology: Topology,
     checked: Checked,
+    /// Layers that run as one.
+    joined: Joined,
     /// The data layers, in the order in which batches bring their inputs.
     inputs: Vec<usize>,
     config: NetworkConfig,
@@ -120,7 +124,11 @@ impl Network {
         let inputs = inputs.collect();
         let device = device::open(config.use_gpu)?;
         let pool = Pool::new(config.threads)?;
-        Ok(Network { topology, checked, inputs, config, device, pool })
+        let joined = match fused::is_supported(&device) {
+            true => Joined::new(&topology, &checked),
+            false => Joined::default(),
+        };
+        Ok(Network { topology, checked, joined, inputs, config, device, pool })
     }
 
     /// The data layers and their shapes, in the order in which batches bring their inputs.
@@ -140,25 +148,33 @@ impl Network {
         &self.topology
     }
 
-    /// Checks a batch and finds the keys that it looks up in sparse parameters.
+    /// Checks a batch and finds the keys that it looks up in sparse parameters. Runs on the thread
+    /// of the caller, which need not wait for a batch that is being computed.
     pub fn prepare(&self, batch: Batch) -> Result<Prepared> {
-        self.pool.run(|| {
-            let names = self.inputs.iter().map(|&place| &self.topology.layers[place]);
-            if batch.inputs.len() != self.inputs.len() {
-                return Err(Error::invalid("the batch feeds another number of data layers")
-                    .with("expected", self.inputs.len())
-                    .with("got", batch.inputs.len()));
-            }
-            let mut arguments = vec![None; self.topology.layers.len()];
-            let samples = batch.samples;
-            for ((&place, layer), input) in self.inputs.iter().zip(names).zip(batch.inputs) {
-                let shape = &self.checked.shapes[place];
-                let argument = Argument::from_input(input, shape, samples, &self.device)
-                    .map_err(|error| at(layer, error))?;
-                arguments[place] = Some(argument);
-            }
-            Prepared::new(&self.topology, &self.checked, samples, arguments)
-        })
+        let names = self.inputs.iter().map(|&place| &self.topology.layers[place]);
+        if batch.inputs.len() != self.inputs.len() {
+            return Err(Error::invalid("the batch feeds another number of data layers")
+                .with("expected", self.inputs.len())
+                .with("got", batch.inputs.len()));
+        }
+        let mut arguments = vec![None; self.topology.layers.len()];
+        let samples = batch.samples;
+        for ((&place, layer), input) in self.inputs.iter().zip(names).zip(batch.inputs) {
+            let shape = &self.checked.shapes[place];
+            let argument = Argument::from_input(input, shape, samples, &self.device)
+                .map_err(|error| at(layer, error))?;
+            arguments[place] = Some(argument);
+        }
+        Prepared::new(&self.topology, &self.checked, samples, arguments)
+    }
+
+    /// Runs work that comes between two batches on the threads that compute them.
+    pub fn share<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        match self.pool.threads() {
+            // Handing it over would cost more than it brings.
+            1 => work(),
+            _ => self.pool.run(work),
+        }
     }
 
     /// Forward and backward. `values` are by place of the parameter; of a sparse one, the rows of
@@ -196,7 +212,7 @@ impl Network {
         self.pool.run(|| {
             let parameters = self.load(prepared, values, &self.device)?;
             let parts = self.run_parts(prepared, |_, data| {
-                Ok(self.keep(self.forward(data, &parameters, Mode::Test, |_, _| Ok(()))?.0))
+                Ok(self.keep(self.forward(data, &parameters, Mode::Test, None)?.0))
             })?;
             Ok(Seen { samples: prepared.samples(), parts, gradients: Vec::new() })
         })
@@ -208,12 +224,12 @@ impl Network {
         self.pool.run(|| {
             let parameters = self.load(prepared, values, &self.device)?;
             let mut found = None;
-            self.forward(prepared.whole(), &parameters, Mode::Test, |at, argument| {
+            let mut look = |at: usize, argument: &Argument| {
                 if at == place {
                     found = Some(argument.to_output());
                 }
-                Ok(())
-            })?;
+            };
+            self.forward(prepared.whole(), &parameters, Mode::Test, Some(&mut look))?;
             found.ok_or_else(|| Error::new(Kind::NotFound, "no such layer").with("layer", layer))
         })
     }
@@ -234,8 +250,7 @@ impl Network {
         self.pool.run(|| {
             let parameters = self.load(prepared, values, &self.device)?;
             let mut culprit = None;
-            let mode = Mode::Train { step, part: 0, taps: &Taps::new() };
-            self.forward(prepared.whole(), &parameters, mode, |place, argument| {
+            let mut look = |place: usize, argument: &Argument| {
                 let layer = &self.topology.layers[place];
                 if culprit.is_none() && argument.numbers().is_some_and(|values| is_bad(&values)) {
                     culprit = Some(match self.checked.shapes[place].is_data {
@@ -243,8 +258,9 @@ impl Network {
                         false => Culprit::Layer(layer.name.clone()),
                     });
                 }
-                Ok(())
-            })?;
+            };
+            let mode = Mode::Train { step, part: 0, taps: &Taps::new() };
+            self.forward(prepared.whole(), &parameters, mode, Some(&mut look))?;
             Ok(culprit)
         })
     }
@@ -351,7 +367,7 @@ impl Network {
             .collect();
         let taps = self.taps();
         let mode = Mode::Train { step, part, taps: &taps };
-        let (arguments, measured) = self.forward(data, &parameters, mode, |_, _| Ok(()))?;
+        let (arguments, measured) = self.forward(data, &parameters, mode, None)?;
         let mut cost = 0.0;
         let mut loss: Option<Tensor<1>> = None;
         for (place, coefficient) in self.costs() {
@@ -416,33 +432,36 @@ impl Network {
         parameters.iter().zip(values).enumerate().map(load).collect()
     }
 
-    /// Runs all layers in order and shows `look` the output of each. Gives the outputs, and what
-    /// layers measured.
+    /// Runs all layers in order and gives their outputs, and what layers measured. `look` sees the
+    /// output of each layer, so with it none are joined.
     fn forward(
         &self,
         data: &Part,
         parameters: &[Tensor<2>],
         mode: Mode<'_>,
-        mut look: impl FnMut(usize, &Argument) -> Result<()>,
+        mut look: Option<Look<'_>>,
     ) -> Result<(Vec<Option<Argument>>, Measured)> {
         let mut measured = Measured::default();
         let device = parameters.first().map_or_else(|| self.device.clone(), Tensor::device);
         let mut arguments = data.arguments(&device);
+        let alone = Joined::default();
+        let joined = if look.is_some() { &alone } else { &self.joined };
         for &place in &self.checked.order {
+            if joined.skipped.contains(&place) {
+                continue;
+            }
             if arguments[place].is_none() {
-                let places = &self.checked.parameters[place];
+                let Wired { built, inputs: input_places, parameters: places, lookups } =
+                    self.wired(place, data, joined);
                 let own: Vec<Tensor<2>> =
                     places.iter().map(|&parameter| parameters[parameter].clone()).collect();
-                let inputs: Vec<&Argument> = self.checked.inputs[place]
-                    .iter()
-                    .filter_map(|&input| arguments[input].as_ref())
-                    .collect();
-                let shapes = &self.checked.inputs[place];
+                let inputs: Vec<&Argument> =
+                    input_places.iter().filter_map(|&input| arguments[input].as_ref()).collect();
                 let shapes: Vec<Shape> =
-                    shapes.iter().map(|&input| self.checked.shapes[input]).collect();
+                    input_places.iter().map(|&input| self.checked.shapes[input]).collect();
                 let run = Run {
                     parameters: &own,
-                    lookups: &data.lookups(place),
+                    lookups: &lookups,
                     shapes: &shapes,
                     is_training: matches!(mode, Mode::Train { .. }),
                     device: &device,
@@ -450,7 +469,6 @@ impl Network {
                     chance: self.chance(place, mode),
                 };
                 let layer = &self.topology.layers[place];
-                let built = self.checked.layers[place].as_ref();
                 let node = Node { layer, built, shape: &self.checked.shapes[place] };
                 let mut argument = node.run(&run, &inputs).map_err(|error| at(layer, error))?;
                 if let Some(tap) = mode.tap(place) {
@@ -463,11 +481,38 @@ impl Network {
                 }
                 arguments[place] = Some(argument);
             }
-            if let Some(argument) = &arguments[place] {
-                look(place, argument)?;
+            if let (Some(look), Some(argument)) = (&mut look, &arguments[place]) {
+                look(place, argument);
             }
         }
         Ok((arguments, measured))
+    }
+
+    /// A layer with all that it reads; of several that run as one, what stands for them.
+    fn wired<'a>(&'a self, place: usize, data: &'a Part, joined: &'a Joined) -> Wired<'a> {
+        let checked = &self.checked;
+        match joined.layers.get(&place) {
+            None => Wired {
+                built: checked.layers[place].as_ref(),
+                inputs: &checked.inputs[place],
+                parameters: checked.parameters[place].clone(),
+                lookups: data.lookups(place),
+            },
+            Some(layer) => {
+                let lookups = layer.lookups.iter();
+                let parameters =
+                    lookups.clone().map(|&(place, slot)| checked.parameters[place][slot]);
+                let lookup = |&(place, slot): &(usize, usize)| {
+                    data.lookups(place).get(slot).copied().flatten()
+                };
+                Wired {
+                    built: layer,
+                    inputs: &layer.inputs,
+                    parameters: parameters.collect(),
+                    lookups: lookups.map(lookup).collect(),
+                }
+            }
+        }
     }
 
     /// What decides what a layer leaves to chance; in a test it is always the same.
@@ -495,6 +540,17 @@ impl Network {
         }
         arguments
     }
+}
+
+/// Sees the place and the output of each layer.
+type Look<'a> = &'a mut dyn FnMut(usize, &Argument);
+
+/// A layer, and places of what it reads.
+struct Wired<'a> {
+    built: &'a dyn Layer,
+    inputs: &'a [usize],
+    parameters: Vec<usize>,
+    lookups: Vec<Option<&'a [u32]>>,
 }
 
 /// What training with a part of a batch gave.

@@ -67,6 +67,30 @@ pub(crate) fn multiply(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32]) {
     compute(a, b, out, false);
 }
 
+/// `a·b`, row after row. Large products are shared by the threads of the pool that it runs in.
+#[expect(unsafe_code, reason = "the kernels take pointers; clearing the memory first costs more")]
+pub(crate) fn product(a: Matrix<'_>, b: Matrix<'_>) -> Vec<f32> {
+    const SHARED_WORK: usize = 192 * 192 * 192;
+    assert_eq!(a.columns, b.rows, "the inner sizes of a product");
+    let elements = a.rows * b.columns;
+    if elements == 0 || a.columns == 0 {
+        return vec![0.0; elements];
+    }
+    let is_shared = elements * a.columns >= SHARED_WORK && rayon::current_num_threads() > 1;
+    let parallelism = match is_shared {
+        true => gemm::Parallelism::Rayon(0),
+        false => gemm::Parallelism::None,
+    };
+    let mut out = Vec::with_capacity(elements);
+    // SAFETY: as in `compute` for the inputs. `out` has room for a whole product, which the kernel
+    // writes without reading what was there; only then is it as long.
+    unsafe {
+        call(a, b, out.as_mut_ptr(), false, parallelism);
+        out.set_len(elements);
+    }
+    out
+}
+
 /// Adds `a·b` to `out`.
 pub(crate) fn add_product(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32]) {
     compute(a, b, out, true);
@@ -83,12 +107,29 @@ fn compute(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32], is_sum: bool) {
     // them, so every element lies in its slice by its strides; and the assertions above the same of
     // `out`. It is borrowed exclusively, so it overlaps neither; the kernels read and write at
     // these indices only.
+    unsafe { call(a, b, out.as_mut_ptr(), is_sum, gemm::Parallelism::None) }
+}
+
+/// Writes `a·b` to `out`, or adds it there.
+///
+/// # Safety
+/// Elements of the matrices must lie in their slices by their strides. `out` must point to room for
+/// the product that nobody else uses; if it is added there, to numbers.
+#[expect(unsafe_code, reason = "the kernels take pointers")]
+unsafe fn call(
+    a: Matrix<'_>,
+    b: Matrix<'_>,
+    out: *mut f32,
+    is_sum: bool,
+    parallelism: gemm::Parallelism,
+) {
+    // SAFETY: what the caller promises is what the kernels need.
     unsafe {
         gemm::gemm(
             a.rows,
             b.columns,
             a.columns,
-            out.as_mut_ptr(),
+            out,
             1,
             b.columns as isize,
             is_sum,
@@ -103,7 +144,7 @@ fn compute(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32], is_sum: bool) {
             false,
             false,
             false,
-            gemm::Parallelism::None,
+            parallelism,
         );
     }
 }

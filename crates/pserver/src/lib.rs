@@ -10,6 +10,7 @@
 
 pub mod policy;
 
+mod brain_float;
 pub mod checkpoint;
 pub mod message;
 pub mod metrics;

@@ -2,13 +2,15 @@
 //! parts are where they claim to be; whether they make sense for the model is the shard's question.
 //!
 //! Rare messages (join, statistics, errors) are JSON. The others share one layout, little-endian:
-//! a head of 64 bytes, the entry heads of 16 bytes, all keys (u64), all values (f32), in the order
-//! of the entries and without gaps, so that keys and values can be used where they were received.
+//! a head of 64 bytes, the entry heads of 16 bytes, all keys (u64), all values, in the order of the
+//! entries and without gaps, so that keys and f32 values can be used where they were received.
 
+use crate::brain_float;
 use bytemuck::{Pod, Zeroable};
 use contract::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::{Deref, Range};
+use std::str::FromStr;
 
 use table::model::{Model, Shape};
 use table::placement::ShardPlace;
@@ -131,7 +133,8 @@ pub struct Head {
 pub struct EntryHead {
     /// Its place in the model.
     pub parameter: u32,
-    /// The type of the values: 0 is f32, the only one so far.
+    /// The type of the values, [`ValueType`], the same in all entries of a message. In a pull, that
+    /// of the reply.
     pub data_type: u16,
     /// Zero.
     pub reserved: u16,
@@ -139,6 +142,48 @@ pub struct EntryHead {
     pub keys: u32,
     /// Number of values.
     pub values: u32,
+}
+
+/// How values travel; both sides compute with f32.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(u16)]
+pub enum ValueType {
+    /// As they are.
+    #[default]
+    F32 = 0,
+    /// Half the bytes: an f32 with 8 bits of precision.
+    Bf16 = 1,
+}
+
+impl ValueType {
+    fn decode(code: u16) -> Result<ValueType> {
+        match code {
+            0 => Ok(ValueType::F32),
+            1 => Ok(ValueType::Bf16),
+            _ => Err(Error::new(Kind::Unsupported, "values must be f32, type 0, or bf16, type 1")
+                .with("data_type", code)),
+        }
+    }
+
+    /// Bytes of a value.
+    pub fn bytes(self) -> usize {
+        match self {
+            ValueType::F32 => 4,
+            ValueType::Bf16 => 2,
+        }
+    }
+}
+
+impl FromStr for ValueType {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "f32" => Ok(ValueType::F32),
+            "bf16" => Ok(ValueType::Bf16),
+            _ => Err(Error::invalid("values travel as f32 or bf16").with("wire_values", text)),
+        }
+    }
 }
 
 /// No job counts this far: steps, passes, frames and cuts beyond it are a mistake or an attack, and
@@ -187,6 +232,10 @@ pub struct Payload<B> {
     pub head: Head,
     /// Where each entry's keys and values are.
     pub entries: Vec<Entry>,
+    /// The values, if they did not travel as f32.
+    widened: Vec<f32>,
+    /// How the values travelled; in a pull, how the reply's are to.
+    pub value_type: ValueType,
 }
 
 /// One parameter's share of a received message.
@@ -195,6 +244,7 @@ pub struct Entry {
     /// Its place in the model.
     pub parameter: u32,
     keys: Range<usize>,
+    /// Which of all values.
     values: Range<usize>,
 }
 
@@ -215,28 +265,34 @@ impl<B: Deref<Target = [u8]>> Payload<B> {
         let heads = heads.chunks_exact(ENTRY_BYTES).map(bytemuck::pod_read_unaligned::<EntryHead>);
         let key_count: usize = heads.clone().map(|entry| entry.keys as usize).sum();
         let value_count: usize = heads.clone().map(|entry| entry.values as usize).sum();
+        let value_type = ValueType::decode(heads.clone().next().map_or(0, |one| one.data_type))?;
         let values_start = table.end + key_count * 8;
-        if values_start + value_count * 4 != bytes.len() {
+        let claimed_bytes = values_start + value_count * value_type.bytes();
+        if claimed_bytes != bytes.len() {
             return Err(damaged("message does not have the size its entries claim")
-                .with("claimed_bytes", values_start + value_count * 4)
+                .with("claimed_bytes", claimed_bytes)
                 .with("bytes", bytes.len()));
         }
-        let (mut keys_at, mut values_at) = (table.end, values_start);
+        let (mut keys_at, mut values_at) = (table.end, 0);
         let mut entries = Vec::with_capacity(head.entries as usize);
         for entry in heads {
-            if entry.data_type != 0 {
-                return Err(Error::new(Kind::Unsupported, "values must be 32-bit floats, type 0")
-                    .with("data_type", entry.data_type));
+            if entry.data_type != value_type as u16 {
+                return Err(damaged("values of one message must be of one type"));
             }
             let keys = keys_at..keys_at + entry.keys as usize * 8;
-            let values = values_at..values_at + entry.values as usize * 4;
+            let values = values_at..values_at + entry.values as usize;
             (keys_at, values_at) = (keys.end, values.end);
             entries.push(Entry { parameter: entry.parameter, keys, values });
+        }
+        let mut widened = Vec::new();
+        if value_type == ValueType::Bf16 {
+            widened.reserve_exact(value_count);
+            brain_float::widen(&bytes[values_start..], &mut widened);
         }
         // The transport hands out aligned bodies; this is our promise, not the peer's.
         bytemuck::try_cast_slice::<u8, u64>(&bytes[table.end..values_start])
             .map_err(|_| Error::new(Kind::Io, "message body is not aligned"))?;
-        Ok(Payload { body, head, entries })
+        Ok(Payload { body, head, entries, widened, value_type })
     }
 
     /// Bytes of the whole message.
@@ -251,7 +307,14 @@ impl<B: Deref<Target = [u8]>> Payload<B> {
 
     /// The values of an entry.
     pub fn values(&self, entry: &Entry) -> &[f32] {
-        bytemuck::cast_slice(&self.body[entry.values.clone()])
+        let all: &[f32] = match self.value_type {
+            ValueType::F32 => {
+                let start = self.entries.last().map_or(HEAD_BYTES, |last| last.keys.end);
+                bytemuck::cast_slice(&self.body[start..])
+            }
+            ValueType::Bf16 => &self.widened[..],
+        };
+        &all[entry.values.clone()]
     }
 }
 
@@ -274,9 +337,20 @@ impl Message {
         Message { head, ..Message::default() }
     }
 
-    /// The parts as bytes, to be written one after the other; nothing is copied but the heads.
+    /// Head and entry heads as bytes; keys and values follow.
     pub fn heads(&self) -> Vec<u8> {
         encode_heads(self.head, &self.entries)
+    }
+
+    /// The values as bytes, narrowed in `scratch` if they travel so.
+    pub fn value_bytes<'a>(&'a self, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        let first = self.entries.first();
+        if first.is_none_or(|entry| entry.data_type == ValueType::F32 as u16) {
+            return bytemuck::cast_slice(&self.values);
+        }
+        scratch.clear();
+        brain_float::narrow(&self.values, scratch);
+        scratch
     }
 }
 
@@ -414,7 +488,9 @@ pub struct Statistics {
 
 /// Reads a JSON message.
 pub fn decode_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T> {
-    serde_json::from_slice(body).map_err(|source| damaged("message cannot be read").because(source))
+    // In the context, which a refusal carries to the peer.
+    serde_json::from_slice(body)
+        .map_err(|source| damaged("message cannot be read").with("problem", source))
 }
 
 /// Writes a JSON message.

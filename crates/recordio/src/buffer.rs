@@ -46,9 +46,11 @@ impl Buffer {
     pub(crate) fn spare(&mut self, bytes: usize) -> &mut [u8] {
         let end = self.end + bytes;
         if self.storage.len() < end {
-            // Doubling keeps the cost of growing linear; what is claimed but never delivered by a
-            // hostile file costs at most as much again as it has delivered so far.
-            self.storage.resize(end.max(self.storage.len().saturating_mul(2)), 0);
+            // Doubling keeps the cost of growing linear. Fresh zeroed memory costs nothing until it is
+            // written, so a hostile file takes no more than twice what it has delivered so far.
+            let mut storage = vec![0; end.max(self.storage.len().saturating_mul(2))];
+            storage[..self.end].copy_from_slice(&self.storage[..self.end]);
+            self.storage = storage;
         }
         &mut self.storage[self.end..end]
     }

@@ -65,15 +65,17 @@ pub(crate) fn too_large(limit: u64) -> Error {
 fn decode_gzip(stored: &[u8], payload: &mut Buffer, limit: u64) -> Result<()> {
     let mut decoder = MultiGzDecoder::new(stored);
     loop {
+        let room = limit.saturating_sub(payload.len() as u64).min(PIECE_BYTES as u64) as usize;
+        // At the limit only whether there is more: the buffer does not grow for that.
+        let mut more = [0];
+        let target = if room == 0 { &mut more[..] } else { payload.spare(room) };
         let count = decoder
-            .read(payload.spare(PIECE_BYTES))
+            .read(target)
             .map_err(|source| Error::new(Kind::Damaged, "invalid gzip data").because(source))?;
-        if count == 0 {
-            return Ok(());
-        }
-        payload.commit(count);
-        if payload.len() as u64 > limit {
-            return Err(too_large(limit));
+        match (count, room) {
+            (0, _) => return Ok(()),
+            (_, 0) => return Err(too_large(limit)),
+            _ => payload.commit(count),
         }
     }
 }
@@ -91,4 +93,30 @@ fn decode_zstd(stored: &[u8], payload: &mut Buffer, limit: u64) -> Result<()> {
         .map_err(|source| Error::new(Kind::Damaged, "invalid zstd data").because(source))?;
     payload.commit(count);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bomb_takes_no_more_memory_than_the_limit() {
+        let limit = 4 * PIECE_BYTES;
+        let zeros = vec![0; 4 * limit];
+        for (layout, compressor) in [
+            (Layout::Go, Compressor::Gzip),
+            (Layout::Go, Compressor::Snappy),
+            (Layout::Fluid, Compressor::Snappy),
+        ] {
+            let bomb = encode(layout, compressor, zeros.clone()).unwrap();
+            let mut payload = Buffer::default();
+            let error = decode(layout, compressor, &bomb, &mut payload, limit as u64).unwrap_err();
+            assert_eq!(error.kind(), Kind::LimitExceeded, "{compressor}");
+            assert!(payload.capacity() <= limit, "{compressor}: {}", payload.capacity());
+            let whole = encode(layout, compressor, zeros[..limit].to_vec()).unwrap();
+            let mut payload = Buffer::default();
+            decode(layout, compressor, &whole, &mut payload, limit as u64).unwrap();
+            assert_eq!(payload.len(), limit, "{compressor}");
+        }
+    }
 }

@@ -70,16 +70,18 @@ pub(crate) fn decode_frames(stored: &[u8], payload: &mut Buffer, limit: u64) -> 
                 let checksum =
                     u32::from_le_bytes([checksum[0], checksum[1], checksum[2], checksum[3]]);
                 let is_compressed = head[0] == FRAME_COMPRESSED;
-                decode_data(&mut decoder, is_compressed, data, checksum, payload)?;
+                decode_data(
+                    &mut decoder,
+                    &Block { is_compressed, data, checksum },
+                    payload,
+                    limit,
+                )?;
             }
             FRAME_IDENTIFIER if frame != &STREAM_IDENTIFIER[4..] => {
                 return Err(damaged("wrong stream identifier"));
             }
             FRAME_PADDING_FIRST.. => {}
             other => return Err(damaged("unknown frame type").with("type", other)),
-        }
-        if payload.len() as u64 > limit {
-            return Err(too_large(limit));
         }
     }
     Ok(())
@@ -101,26 +103,32 @@ pub(crate) fn decode_blocks(stored: &[u8], payload: &mut Buffer, limit: u64) -> 
             BLOCK_RAW => false,
             other => return Err(damaged("unknown block type").with("type", other)),
         };
-        decode_data(&mut decoder, is_compressed, data, checksum, payload)?;
-        if payload.len() as u64 > limit {
-            return Err(too_large(limit));
-        }
+        decode_data(&mut decoder, &Block { is_compressed, data, checksum }, payload, limit)?;
     }
     Ok(())
 }
 
+struct Block<'a> {
+    is_compressed: bool,
+    data: &'a [u8],
+    checksum: u32,
+}
+
 fn decode_data(
     decoder: &mut raw::Decoder,
-    is_compressed: bool,
-    data: &[u8],
-    checksum: u32,
+    block: &Block<'_>,
     payload: &mut Buffer,
+    limit: u64,
 ) -> Result<()> {
+    let &Block { is_compressed, data, checksum } = block;
     let invalid = |source: snap::Error| damaged("invalid block").because(source);
     let bytes =
         if is_compressed { raw::decompress_len(data).map_err(invalid)? } else { data.len() };
     if bytes > FRAME_BYTES_MAX {
         return Err(damaged("block is larger than the format allows").with("bytes", bytes));
+    }
+    if (payload.len() + bytes) as u64 > limit {
+        return Err(too_large(limit));
     }
     let target = payload.spare(bytes);
     if is_compressed {

@@ -94,6 +94,17 @@ impl Model {
                 .with("limit", PARAMETERS_MAX));
         }
         self.optimizer.check()?;
+        let dense = |parameter: &Parameter| match parameter.shape {
+            Shape::Dense { elements } => elements,
+            Shape::Sparse { .. } => 0,
+        };
+        let elements = self.parameters.iter().map(dense).fold(0, u64::saturating_add);
+        if elements > ELEMENTS_MAX {
+            let message = "dense parameters are too large; make some of them sparse";
+            return Err(Error::new(Kind::LimitExceeded, message)
+                .with("elements", elements)
+                .with("limit", ELEMENTS_MAX));
+        }
         let mut names = HashSet::new();
         for parameter in &self.parameters {
             parameter
@@ -163,12 +174,6 @@ impl Parameter {
             Shape::Dense { elements: 0 } | Shape::Sparse { rows: Some(0), .. } => {
                 Err(Error::invalid("a parameter has at least one element"))
             }
-            Shape::Dense { elements } if elements > ELEMENTS_MAX => Err(Error::new(
-                Kind::LimitExceeded,
-                "a dense parameter is too large; make it sparse",
-            )
-            .with("elements", elements)
-            .with("limit", ELEMENTS_MAX)),
             Shape::Sparse { width, .. } if width == 0 || width > WIDTH_MAX => {
                 Err(Error::invalid(format!("a sparse row has 1 to {WIDTH_MAX} elements"))
                     .with("width", width))

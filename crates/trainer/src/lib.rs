@@ -2,8 +2,8 @@
 //!
 //! Reading order: what a parameter is (`description`) and how it is changed (`recipe`), the values
 //! in this process (`values`), those on servers (`servers`) and both as one (`parameters`), who
-//! changes them (`updater`), one step and one answer (`step`, `inference`), and models as files
-//! (`model_file`). It neither prints nor reads the environment.
+//! changes them (`updater`), one step, with the next batch made ready beside it (`step`, `ahead`), one
+//! answer (`inference`), and models as files (`model_file`). It neither prints nor reads the environment.
 
 pub mod description;
 pub mod recipe;
@@ -14,12 +14,14 @@ pub mod values;
 
 pub mod updater;
 
+mod ahead;
 pub mod inference;
 mod matching;
 pub mod step;
 
 pub mod model_file;
 
+pub use ahead::{Announced, Fed};
 pub use description::Description;
 pub use inference::Inference;
 pub use parameters::Parameters;

@@ -1,16 +1,20 @@
 //! The parameters of a model that live on the parameter servers: reading and writing them from
 //! here. Every call waits for the servers.
 
+use crate::updater::{Rows, Wanted};
 use crate::values::{DescriptionIndex, PIECE_ELEMENTS, Page, View};
 use contract::Result;
 use pserver::client::{Blocking, Pull, PullStyle, Value};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use table::model::ModelIndex;
 
 /// A connection to the servers, and which parameters they have.
 pub(crate) struct Servers {
     client: Blocking,
     indices: BTreeMap<DescriptionIndex, ModelIndex>,
+    /// How often rows were set from here.
+    writes: AtomicU64,
 }
 
 impl Servers {
@@ -18,7 +22,7 @@ impl Servers {
     pub(crate) fn new(client: Blocking, trained: &[DescriptionIndex]) -> Servers {
         let numbered = trained.iter().enumerate();
         let indices = numbered.map(|(number, index)| (*index, ModelIndex(number))).collect();
-        Servers { client, indices }
+        Servers { client, indices, writes: AtomicU64::new(0) }
     }
 
     pub(crate) fn client(&self) -> &Blocking {
@@ -33,6 +37,26 @@ impl Servers {
     /// The parameters that they have, each with its index in their model.
     pub(crate) fn parameters(&self) -> impl Iterator<Item = (DescriptionIndex, ModelIndex)> {
         self.indices.iter().map(|(here, there)| (*here, *there))
+    }
+
+    /// How often rows were set from here: rows that were fetched before may have others now.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
+    }
+
+    /// Adds pulls of the `rows` of what is wanted by keys, as far as they are on the servers.
+    pub(crate) fn add_rows<'a>(
+        &self,
+        wanted: &[Wanted<'a>],
+        rows: &'a mut Rows,
+        pulls: &mut Vec<Pull<'a>>,
+    ) {
+        for (wanted, rows) in wanted.iter().zip(rows) {
+            let there = self.index(wanted.parameter);
+            if let (Some(parameter), Some(keys), Some(out)) = (there, wanted.keys, rows) {
+                pulls.push(Pull::Sparse { parameter, keys, out });
+            }
+        }
     }
 
     /// All elements of a dense parameter.
@@ -74,6 +98,7 @@ impl Servers {
         width: usize,
         values: &[f32],
     ) -> Result<()> {
+        self.writes.fetch_add(1, Ordering::Relaxed);
         let rows_at_once = (PIECE_ELEMENTS / width).max(1);
         let pieces = keys.chunks(rows_at_once).zip(values.chunks(rows_at_once * width));
         for (keys, values) in pieces {

@@ -1,12 +1,13 @@
 //! One step: fetch values, forward and backward, hand gradients to the updater; and what callers
 //! may look at between the two halves.
 
+use crate::ahead::{Announced, Fed, Preparer};
 use crate::matching::Matching;
 use crate::model_file::{self, Beside, WriteState};
 use crate::parameters::Parameters;
 use crate::recipe::Recipe;
 use crate::servers::Servers;
-use crate::updater::{Local, Remote, RemoteConfig, Resume, Updater};
+use crate::updater::{Local, Remote, RemoteConfig, Resume, Rows as Brought, Updater};
 use crate::values::{DescriptionIndex, View};
 use contract::{Error, Result};
 use engine::batch::{Batch, Output, Rows};
@@ -36,6 +37,10 @@ pub struct Trainer {
     period_tally: Option<Tally>,
     test_tally: Tally,
     last: Option<Last>,
+    /// Makes batches ready that were announced; started with the first.
+    preparer: Option<Preparer>,
+    /// The batch that was announced last, and rows that came for it.
+    next: Option<Next>,
     test_view: View,
     /// While a test is under way: its dense values, in the order of the network.
     tested: Option<Vec<Option<Arc<Vec<f32>>>>>,
@@ -52,9 +57,17 @@ pub struct Step {
     pub metrics: Vec<(String, f64)>,
 }
 
+/// A batch that comes next.
+struct Next {
+    batch: Announced,
+    rows: Option<Brought>,
+    /// [`Servers::writes`] when the rows came.
+    writes: u64,
+}
+
 /// The batch that was computed last.
 struct Last {
-    prepared: Prepared,
+    prepared: Arc<Prepared>,
     seen: Seen,
     /// In the order of the network.
     gradients: Vec<Option<Vec<f32>>>,
@@ -120,6 +133,8 @@ impl Trainer {
             servers: None,
             steps: 0,
             last: None,
+            preparer: None,
+            next: None,
             test_view: view_of(&recipe.optimizer),
             recipe,
             tested: None,
@@ -136,15 +151,44 @@ impl Trainer {
         &self.parameters
     }
 
+    /// Says which batch comes next, so that it is made ready, and its rows come, while others are
+    /// computed and applied. What comes to nothing is told by [`Trainer::forward_backward`].
+    pub fn announce(&mut self, batch: Batch) -> Result<Announced> {
+        let preparer = match &self.preparer {
+            Some(preparer) => preparer,
+            None => self.preparer.insert(Preparer::start(Arc::clone(&self.network))?),
+        };
+        let batch = preparer.announce(batch);
+        self.next = Some(Next { batch: batch.share(), rows: None, writes: 0 });
+        Ok(batch)
+    }
+
+    /// The batch as it is computed, and its rows if they have come and are still the current ones.
+    fn make_ready(&mut self, batch: Fed) -> Result<(Arc<Prepared>, Option<Brought>)> {
+        let announced = match batch {
+            Fed::Given(batch) => return Ok((Arc::new(self.network.prepare(batch)?), None)),
+            Fed::Announced(announced) => announced,
+        };
+        let next = self.next.take_if(|next| next.batch.is_same(&announced));
+        let writes = self.writes();
+        let rows = next.filter(|next| next.writes == writes).and_then(|next| next.rows);
+        Ok((announced.take(&self.network)?, rows))
+    }
+
+    /// How often rows on servers were set from here.
+    fn writes(&self) -> u64 {
+        self.servers.as_ref().map_or(0, |servers| servers.writes())
+    }
+
     /// Computes cost and gradients of a batch. Values change only in [`Trainer::update`].
     ///
     /// # Errors
     /// [`contract::Kind::Invalid`] if the batch does not fit the network, or if the cost or a
     /// gradient is not a number; the error then names where that came up first.
-    pub fn forward_backward(&mut self, batch: Batch) -> Result<Step> {
+    pub fn forward_backward(&mut self, batch: impl Into<Fed>) -> Result<Step> {
         self.last = None;
-        let prepared = self.network.prepare(batch)?;
-        let values = self.updater.fetch(&self.matching.wanted(&prepared))?;
+        let (prepared, rows) = self.make_ready(batch.into())?;
+        let values = self.updater.fetch(&self.matching.wanted(&prepared), rows)?;
         let values: Vec<&[f32]> = values.iter().map(|values| values.as_slice()).collect();
         // Trainers of one job must not drop the same places out.
         let (rank, trainers) = self.updater.rank();
@@ -190,7 +234,18 @@ impl Trainer {
                 Some(Gradient::new(parameter, prepared.keys(index), values.as_deref()?))
             })
             .collect();
-        self.updater.update(&gradients, prepared.samples() as u64)?;
+        let next = self.next.as_ref().and_then(|next| next.batch.look(&self.network));
+        let wanted = next.as_ref().map(|next| self.matching.wanted(next));
+        let (samples, wanted) = (prepared.samples() as u64, wanted.as_deref());
+        let updater = &mut self.updater;
+        let rows = match updater.keeps_state() {
+            true => self.network.share(|| updater.update(&gradients, samples, wanted))?,
+            false => updater.update(&gradients, samples, wanted)?,
+        };
+        let writes = self.servers.as_ref().map_or(0, |servers| servers.writes());
+        if let Some(next) = &mut self.next {
+            (next.rows, next.writes) = (rows, writes);
+        }
         let measured = self.network.parameters().iter().zip(&mut last.measured);
         for (parameter, values) in measured {
             if let Some(values) = values.take() {
@@ -244,12 +299,14 @@ impl Trainer {
 
     /// A pass is over; with several trainers this waits for all.
     pub fn finish_pass(&mut self) -> Result<()> {
+        self.next = None;
         self.updater.finish_pass()
     }
 
     /// There is no data for now, but there may be some in this pass: other trainers do not wait for
     /// this one until its next step.
     pub fn rest(&mut self) -> Result<()> {
+        self.next = None;
         self.updater.rest()
     }
 

@@ -180,7 +180,14 @@ impl Evaluator for ChunkEvaluator {
         let (precision, recall) = (share(self.found), share(self.wanted));
         let sum = precision + recall;
         let f1 = if sum > 0.0 { 2.0 * precision * recall / sum } else { 0.0 };
-        vec![("precision", precision), ("recall", recall), ("F1-score", f1)]
+        vec![
+            ("precision", precision),
+            ("recall", recall),
+            ("F1-score", f1),
+            ("true_chunks", self.wanted),
+            ("result_chunks", self.found),
+            ("correct_chunks", self.right),
+        ]
     }
 
     fn clear(&mut self) {

@@ -7,6 +7,7 @@ mod classification_error;
 mod column_sum;
 mod ctc_error;
 mod detection_map;
+mod pnpair;
 mod precision_recall;
 mod sum;
 pub(crate) mod watch;
@@ -27,6 +28,7 @@ const TABLE: &[(&str, Build)] = &[
     ("column_sum", column_sum::build),
     ("ctc_error", ctc_error::build),
     ("detection_map", detection_map::build),
+    ("pnpair", pnpair::build),
     ("precision_recall", precision_recall::build),
     ("sum", sum::build),
     (watch::KIND, watch::build),

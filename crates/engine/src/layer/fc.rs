@@ -3,7 +3,10 @@
 use super::{
     Layer, Plan, Run, Slot, attributes, expect_inputs, expect_same_level, expect_same_rows,
 };
+use crate::activation::Activation;
 use crate::argument::{Argument, Value};
+use crate::fully_connected::fully_connected;
+use crate::fused;
 use crate::row_sums::row_sums;
 use crate::shape::{self, Shape};
 use crate::topology;
@@ -60,5 +63,26 @@ impl Layer for Fc {
         }
         let sum = sum.ok_or_else(|| Error::invalid("fc has no inputs"))?;
         Ok(Argument::like(inputs[0], sum))
+    }
+
+    fn forward_finished(
+        &self,
+        run: &Run<'_>,
+        inputs: &[&Argument],
+        activation: Activation,
+    ) -> Option<Result<Argument>> {
+        let ([Argument { value: Value::Dense(x), .. }], [w, b]) = (inputs, run.parameters) else {
+            return None;
+        };
+        if !fused::is_supported(&x.device()) {
+            return None;
+        }
+        let is_relu = activation == Activation::Relu;
+        let output = fully_connected(x.clone(), w.clone(), b.clone(), is_relu);
+        let output = Argument::like(inputs[0], output);
+        Some(match activation {
+            Activation::Linear | Activation::Relu => Ok(output),
+            other => other.apply(output),
+        })
     }
 }

@@ -23,15 +23,12 @@ impl Node<'_> {
         if let Some(empty) = self.run_without_rows(run, inputs) {
             return Ok(empty);
         }
-        let mut output = built.forward(run, inputs)?;
         let has_bias = layer.has_bias && built.own_bias(shape).is_none();
-        if let (true, Some(bias)) = (has_bias, run.parameters.last()) {
-            let biased = output.dense()? + bias.clone();
-            output.set_dense(biased);
-        }
-        if layer.activation != Activation::Linear {
-            output = layer.activation.apply(output)?;
-        }
+        let at_once = has_bias.then(|| built.forward_finished(run, inputs, layer.activation));
+        let mut output = match at_once.flatten() {
+            Some(output) => output?,
+            None => self.run_in_turn(run, inputs, has_bias)?,
+        };
         if layer.drop_rate > 0.0 {
             let dropped = match run.is_training {
                 true => dropout::drop_out(output.dense()?, layer.drop_rate, run.chance),
@@ -47,6 +44,19 @@ impl Node<'_> {
             output.origin = None;
         }
         Ok(output)
+    }
+
+    /// The layer's output, its bias and its activation, one after the other.
+    fn run_in_turn(&self, run: &Run<'_>, inputs: &[&Argument], has_bias: bool) -> Result<Argument> {
+        let mut output = self.built.forward(run, inputs)?;
+        if let (true, Some(bias)) = (has_bias, run.parameters.last()) {
+            let biased = output.dense()? + bias.clone();
+            output.set_dense(biased);
+        }
+        match self.layer.activation {
+            Activation::Linear => Ok(output),
+            activation => activation.apply(output),
+        }
     }
 
     /// The output of a layer that makes a row of each row, if there are none. Not all of Burn's

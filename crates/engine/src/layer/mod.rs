@@ -73,6 +73,7 @@ mod trans;
 
 pub(crate) use finish::Node;
 
+use crate::activation::Activation;
 use crate::argument::{Argument, Value};
 use crate::batch::NO_ID;
 use crate::chance::Chance;
@@ -187,6 +188,16 @@ pub(crate) trait Layer: Send + Sync {
 
     /// Its output, before bias, activation and dropout.
     fn forward(&self, run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument>;
+
+    /// Its output with a bias of one row and an activation, if it has a faster way to all three.
+    fn forward_finished(
+        &self,
+        _run: &Run<'_>,
+        _inputs: &[&Argument],
+        _activation: Activation,
+    ) -> Option<Result<Argument>> {
+        None
+    }
 
     /// The numbers of its bias, if it adds it to such an output itself: it is then the last of the
     /// parameters that `forward` has. Otherwise a bias has a number for each column.
@@ -357,7 +368,7 @@ fn check_and_plan(layer: &topology::Layer, inputs: &[Shape]) -> Result<Plan> {
     if layer.error_clip.is_some_and(|clip| clip.is_nan() || clip <= 0.0) {
         return Err(Error::invalid("error_clipping_threshold must be above 0"));
     }
-    let is_plain = layer.activation == crate::activation::Activation::Linear
+    let is_plain = layer.activation == Activation::Linear
         && !layer.has_bias
         && layer.drop_rate == 0.0
         && layer.error_clip.is_none();

@@ -86,6 +86,7 @@ fn every_evaluator_has_a_test_here() {
             "column_sum",
             "ctc_error",
             "detection_map",
+            "pnpair",
             "precision_recall",
             "sum",
             "watch"
@@ -111,6 +112,57 @@ fn auc_is_the_share_of_pairs_that_are_in_order() {
         }
         assert_figures(&scored.tally("auc", &json!({})), &[("auc", area / pairs)]);
     }
+}
+
+#[test]
+fn pnpair_divides_pairs_of_a_query_in_order_by_those_that_are_not() {
+    let (rows, queries) = (120, 9);
+    let mut random = Random::new(19);
+    let scores: Vec<f32> = (0..rows).map(|_| random.below(17) as f32 / 16.0).collect();
+    let labels: Vec<u64> = (0..rows).map(|_| random.below(3)).collect();
+    let query: Vec<u64> = (0..rows).map(|_| random.below(queries)).collect();
+    let weights: Vec<f32> = (0..rows).map(|_| random.below(4) as f32).collect();
+    let rate = |weight: &dyn Fn(usize) -> f64| {
+        let (mut right, mut wrong) = (0.0, 0.0);
+        for a in 0..rows {
+            for b in 0..a {
+                let order = |a: f32, b: f32| f64::from((a - b).signum()) * f64::from(a != b);
+                let labels = order(labels[a] as f32, labels[b] as f32);
+                let product = order(scores[a], scores[b]) * labels;
+                let own = (weight(a) + weight(b)) / 2.0;
+                let own = if query[a] == query[b] { own } else { 0.0 };
+                right += if product > 0.0 { own } else { 0.0 };
+                wrong += if product < 0.0 { own } else { 0.0 };
+            }
+        }
+        assert!(right > 0.0 && wrong > 0.0);
+        right / wrong
+    };
+    let mut net = Net::new();
+    // The score is the last column.
+    net.data("scores", Value::Dense, Level::Single, 2);
+    net.data("label", Value::Integer, Level::Single, 3);
+    net.data("query", Value::Integer, Level::Single, queries as usize);
+    net.data("weight", Value::Dense, Level::Single, 1);
+    net.evaluate("pnpair", &["scores", "label", "query", "weight"], &json!({}));
+    net.evaluate("pnpair", &["scores", "label", "query"], &json!({}));
+    let network = net.network();
+    let mut tally = network.tally().unwrap();
+    // A query goes on in the next batch.
+    for part in [0..50, 50..rows] {
+        let inputs = [
+            Rows::Dense(part.clone().flat_map(|row| [1.0 - scores[row], scores[row]]).collect()),
+            Rows::Integer(labels[part.clone()].to_vec()),
+            Rows::Integer(query[part.clone()].to_vec()),
+            Rows::Dense(weights[part.clone()].to_vec()),
+        ];
+        let batch = Batch { samples: part.len(), inputs: inputs.map(Input::single).into() };
+        tally.add(&network.test(&network.prepare(batch).unwrap(), &[]).unwrap()).unwrap();
+    }
+    let expected = [rate(&|row| f64::from(weights[row])), rate(&|_| 1.0)];
+    assert_figures(&tally.read(), &[("pnpair", expected[0]), ("pnpair", expected[1])]);
+    tally.clear();
+    assert_figures(&tally.read(), &[("pnpair", 0.0), ("pnpair", 0.0)]);
 }
 
 #[test]
@@ -364,17 +416,20 @@ fn chunks_are_right_if_begin_end_and_type_are() {
     let figures = feed(&[&[0, 1, 4, 2], &[], &[3, 0]], &[&[0, 1, 4, 0], &[], &[3, 4]]);
     let (precision, recall) = (2.0 / 4.0, 2.0 / 3.0);
     let f1 = 2.0 * precision * recall / (precision + recall);
-    let near = |figures: &[(String, f64)], expected: [f64; 3]| {
-        let names = ["chunk.precision", "chunk.recall", "chunk.F1-score"];
+    let near = |figures: &[(String, f64)], expected: [f64; 6]| {
+        let fields =
+            ["precision", "recall", "F1-score", "true_chunks", "result_chunks", "correct_chunks"];
+        let names = fields.map(|field| format!("chunk.{field}"));
+        assert_eq!(figures.len(), names.len());
         for ((name, value), (expected, own)) in figures.iter().zip(expected.iter().zip(names)) {
-            assert_eq!(name, own);
+            assert_eq!(name, &own);
             assert!((value - expected).abs() < 1e-12, "{name} {value} instead of {expected}");
         }
     };
-    near(&figures, [precision, recall, f1]);
+    near(&figures, [precision, recall, f1, 3.0, 4.0, 2.0]);
     // 1 right more, of 1 found and 2 wanted.
     let figures = feed(&[&[0, 1]], &[&[0, 1]]);
-    near(&figures, [3.0 / 5.0, 3.0 / 4.0, 2.0 / (5.0 / 3.0 + 4.0 / 3.0)]);
+    near(&figures, [3.0 / 5.0, 3.0 / 4.0, 2.0 / (5.0 / 3.0 + 4.0 / 3.0), 4.0, 5.0, 3.0]);
 }
 
 #[test]

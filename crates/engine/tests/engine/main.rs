@@ -18,6 +18,7 @@ mod gradients;
 mod measured;
 mod ranking;
 mod selection;
+mod side_by_side;
 mod sparse;
 mod threads;
 mod topologies;

@@ -1,11 +1,13 @@
 //! What a client is told, and where it learns the servers' addresses from.
 
+use crate::message::ValueType;
+use contract::mode::Mode;
 use contract::port::{Endpoint, Ports};
 use contract::secret::Secret;
 use contract::{Error, Result};
 use std::sync::Arc;
 use std::time::Duration;
-use table::model::Model;
+use table::model::{Model, Parameter};
 use table::placement::ShardPlace;
 use wire::{Dial, Limits, Retry, tls};
 
@@ -45,6 +47,9 @@ pub struct ClientConfig {
     /// Async: gradients older than this many times the number of trainers are thrown away by the
     /// servers. `None` keeps all.
     pub lag_ratio_max: Option<f32>,
+    /// How gradients travel, and the values that steps are computed with, of parameters that are not
+    /// in sync. Default f32.
+    pub value_type: ValueType,
     /// A promise that no sparse gradient names a key twice. Without it every push looks for such
     /// keys (about 4 ns each) and sums their gradients, as the servers would update the row twice.
     pub keys_are_unique: bool,
@@ -73,6 +78,7 @@ impl ClientConfig {
             silence_max: Duration::from_secs(30),
             join_timeout: Duration::from_secs(600),
             lag_ratio_max: None,
+            value_type: ValueType::F32,
             keys_are_unique: false,
             dial: None,
         }
@@ -103,6 +109,14 @@ impl ClientConfig {
             return Err(Error::invalid(
                 "lag_ratio_max must be a number above 0; unset it for none",
             ));
+        }
+        let is_sync = |parameter: &Parameter| parameter.mode == Mode::Sync;
+        if self.value_type != ValueType::F32 && self.model.parameters.iter().all(is_sync) {
+            return Err(Error::invalid(
+                "in sync mode runs are equal to the bit, so values travel as f32; leave wire_values \
+                 out, or train in async, stale or hybrid mode",
+            )
+            .with("wire_values", "bf16"));
         }
         self.retry.check()?;
         self.ports.check()?;

@@ -1,5 +1,7 @@
 //! Which link leads to which part of the model, worked out once; and what callers may ask for.
 
+use crate::message::ValueType;
+use contract::mode::Mode;
 use contract::port::Ports;
 use contract::{Error, Kind, Result};
 use table::model::{Model, ModelIndex, Parameter, Shape};
@@ -18,6 +20,9 @@ pub(super) struct Placed {
     name: String,
     pub(super) name_hash: u64,
     shape: Shape,
+    mode: Mode,
+    /// How its gradients travel, and the values that a step computes with.
+    pub(super) value_type: ValueType,
     /// Dense: the blocks of each shard, rising.
     blocks: Vec<Vec<u64>>,
 }
@@ -29,6 +34,15 @@ impl Layout {
         let shards = servers * dense_ports;
         let parameters = model.parameters.iter().map(|parameter| Placed::new(parameter, shards));
         Layout { parameters: parameters.collect(), servers, dense_ports, sparse_ports }
+    }
+
+    /// Lets values travel as `value_type`, but for those of sync parameters, whose equality to the
+    /// bit is a promise.
+    pub(super) fn with_values(mut self, value_type: ValueType) -> Layout {
+        for placed in self.parameters.iter_mut().filter(|placed| placed.mode != Mode::Sync) {
+            placed.value_type = value_type;
+        }
+        self
     }
 
     /// Server and port of every link.
@@ -95,7 +109,8 @@ impl Placed {
                 blocks[placement::shard_of(bucket, shards as u32) as usize].push(block);
             }
         }
-        Placed { name: parameter.name.clone(), name_hash, shape: parameter.shape, blocks }
+        let (name, shape, mode) = (parameter.name.clone(), parameter.shape, parameter.mode);
+        Placed { name, name_hash, shape, mode, value_type: ValueType::F32, blocks }
     }
 
     /// The blocks of a dense parameter that a shard holds.

@@ -8,13 +8,14 @@
 use super::config::{Addresses, ClientConfig};
 use super::plan::Request;
 use super::progress::Progress;
+use crate::brain_float;
 use crate::message::{
-    Epoch, FLAG_LAST, Head, Join, Joined, Payload, Verb, decode_json, encode_json,
+    Epoch, FLAG_LAST, Head, Join, Joined, Payload, ValueType, Verb, decode_json, encode_json,
 };
 use contract::{Error, Kind, Result};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 use wire::{Body, Connection, Connector, Delivery, Header, Retry, Session, Waiter, fault};
 
 /// What all links share.
@@ -180,8 +181,14 @@ impl Link {
         let sending = async {
             // Dropped at the end, so that the receiver learns when no answer can come any more.
             let deliveries = deliveries;
-            for index in &open {
-                self.send(session, &requests[*index], *index, &deliveries).await?;
+            let mut narrowed = Vec::new();
+            for &index in &open {
+                let waiter = Waiter {
+                    kind: requests[index].verb as u16,
+                    index,
+                    deliveries: deliveries.clone(),
+                };
+                self.send(session, &requests[index], waiter, &mut narrowed).await?;
             }
             session.flush().await.map_err(Failure::Broken)
         };
@@ -207,8 +214,8 @@ impl Link {
         &self,
         session: &Session,
         request: &Request<'_>,
-        index: usize,
-        deliveries: &UnboundedSender<Delivery>,
+        waiter: Waiter,
+        narrowed: &mut Vec<u8>,
     ) -> std::result::Result<(), Failure> {
         let (cut, cut_version) = *self.shared.cut();
         let epoch = self.shared.epoch.get().map_or(0, |epoch| epoch.number);
@@ -219,8 +226,14 @@ impl Link {
             Vec::with_capacity(1 + request.keys.len() + request.values.len());
         parts.push(&heads);
         parts.extend(request.keys.iter().map(|keys| bytemuck::cast_slice::<u64, u8>(keys)));
-        parts.extend(request.values.iter().map(|values| bytemuck::cast_slice::<f32, u8>(values)));
-        let waiter = Waiter { kind: request.verb as u16, index, deliveries: deliveries.clone() };
+        if request.value_type() == ValueType::F32 as u16 {
+            let values = request.values.iter();
+            parts.extend(values.map(|values| bytemuck::cast_slice::<f32, u8>(values)));
+        } else {
+            narrowed.clear();
+            request.values.iter().for_each(|values| brain_float::narrow(values, narrowed));
+            parts.push(narrowed);
+        }
         session.feed(waiter, &parts).await.map_err(|error| match error.kind() {
             Kind::LimitExceeded => Failure::Final(error),
             _ => Failure::Broken(error),

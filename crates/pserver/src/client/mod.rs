@@ -35,6 +35,7 @@ pub use wire::tls;
 pub use wire::{Retry, fresh_incarnation};
 
 use crate::message::Joined;
+pub use crate::message::ValueType;
 use contract::{Error, Kind, Result};
 use layout::Layout;
 use link::{Link, Shared};
@@ -89,6 +90,14 @@ pub enum Pull<'a> {
         /// A row for each key.
         out: &'a mut [f32],
     },
+}
+
+impl Pull<'_> {
+    fn parameter(&self) -> ModelIndex {
+        match self {
+            Pull::Dense { parameter, .. } | Pull::Sparse { parameter, .. } => *parameter,
+        }
+    }
 }
 
 /// Takes a page of a scan: keys, and a row for each.
@@ -177,6 +186,7 @@ impl Client {
         };
         let connector = Connector::new(endpoint, config.tls.clone())?.over(config.dial.clone());
         let layout = Layout::new(&config.model, servers, config.ports);
+        let layout = layout.with_values(config.value_type);
         let (cut, epoch) = (Mutex::default(), OnceLock::new());
         let addresses = Box::new(addresses);
         let shared = Arc::new(Shared { config, addresses, connector, servers, cut, epoch });

@@ -8,7 +8,7 @@
 use super::Pull;
 use super::layout::Layout;
 use super::split::{Positions, Rows};
-use crate::message::{EntryHead, Head, Payload, Verb};
+use crate::message::{EntryHead, Head, Payload, ValueType, Verb};
 use contract::{Error, Kind, Result};
 use std::ops::{Deref, Range};
 use table::gradient::Gradient;
@@ -71,6 +71,12 @@ impl<'a> Plan<'a> {
         let mut dense = Frames::new(verb, DENSE_BYTES_MAX, &mut plan.dense);
         let mut sparse = Frames::new(verb, PUSHED_ROWS_BYTES_MAX, &mut plan.sparse);
         for (gradient, rows) in gradients.iter().zip(rows) {
+            // What is set is set exactly.
+            let value_type = match verb {
+                Verb::Push => layout.placed(*gradient.parameter())?.value_type,
+                _ => ValueType::F32,
+            };
+            (dense.value_type, sparse.value_type) = (value_type, value_type);
             match gradient {
                 Gradient::Dense { parameter, values } => {
                     let Some(shard) = layout.shard(link, false) else { continue };
@@ -96,17 +102,23 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
-    /// What is wanted of the shard behind `link`.
+    /// What is wanted of the shard behind `link`; as f32 if it `is_exact`.
     pub(super) fn wanted(
         layout: &'a Layout,
         link: usize,
         pulls: &[Pull<'_>],
         rows: &'a [Option<Rows<'a>>],
+        is_exact: bool,
     ) -> Result<Plan<'a>> {
         let mut plan = Plan::default();
         let mut dense = Frames::new(Verb::Pull, DENSE_BYTES_MAX, &mut plan.dense);
         let mut sparse = Frames::new(Verb::Pull, PULLED_ROWS_BYTES_MAX, &mut plan.sparse);
         for (pull, (wanted, rows)) in pulls.iter().zip(rows).enumerate() {
+            let value_type = match is_exact {
+                true => ValueType::F32,
+                false => layout.placed(wanted.parameter())?.value_type,
+            };
+            (dense.value_type, sparse.value_type) = (value_type, value_type);
             match wanted {
                 Pull::Dense { parameter, out } => {
                     let Some(shard) = layout.shard(link, false) else { continue };
@@ -144,6 +156,11 @@ impl<'a> Request<'a> {
         Request { verb, head, entries, keys, values, targets, bytes: 0 }
     }
 
+    /// The [`ValueType`] of its values, or of those of the reply.
+    pub(super) fn value_type(&self) -> u16 {
+        self.entries.first().map_or(ValueType::F32 as u16, |entry| entry.data_type)
+    }
+
     /// Copies the values of a pull's reply to where they are wanted.
     pub(super) fn fill<B: Deref<Target = [u8]>>(
         &self,
@@ -179,13 +196,15 @@ fn unfit() -> Error {
 /// Requests that are filled one after the other.
 struct Frames<'a, 'p> {
     verb: Verb,
+    /// Of the values to come; a frame has one type.
+    value_type: ValueType,
     bytes_max: usize,
     requests: &'p mut Vec<Request<'a>>,
 }
 
 impl<'a, 'p> Frames<'a, 'p> {
     fn new(verb: Verb, bytes_max: usize, requests: &'p mut Vec<Request<'a>>) -> Self {
-        Frames { verb, bytes_max, requests }
+        Frames { verb, value_type: ValueType::F32, bytes_max, requests }
     }
 
     /// Adds blocks of a parameter; `attach` adds what belongs to some of them to a request and
@@ -235,7 +254,8 @@ impl<'a, 'p> Frames<'a, 'p> {
     /// Bytes that the last request has left, a new one if it has not `least`.
     fn room(&mut self, least: usize) -> usize {
         let room = self.requests.last().map_or(0, |last| {
-            let is_full = last.entries.len() >= ENTRIES_PER_FRAME_MAX;
+            let is_full = last.entries.len() >= ENTRIES_PER_FRAME_MAX
+                || last.value_type() != self.value_type as u16;
             if is_full { 0 } else { self.bytes_max.saturating_sub(last.bytes) }
         });
         if room >= least {
@@ -258,6 +278,7 @@ impl<'a, 'p> Frames<'a, 'p> {
         let values = attach(request);
         request.entries.push(EntryHead {
             parameter: parameter.0 as u32,
+            data_type: self.value_type as u16,
             keys: keys.len() as u32,
             values: values as u32,
             ..EntryHead::default()
@@ -339,7 +360,7 @@ mod tests {
             let mut pulls = [Pull::Dense { parameter: testing::DENSE, out: &mut out }];
             for link in 0..layout.links().count() {
                 let push = Plan::given(Verb::Push, &layout, link, &gradients, &[None]).unwrap();
-                let pull = Plan::wanted(&layout, link, &pulls, &[None]).unwrap();
+                let pull = Plan::wanted(&layout, link, &pulls, &[None], false).unwrap();
                 prop_assert_eq!(push.dense.len(), pull.dense.len());
                 for (push, pull) in push.dense.iter().zip(&pull.dense) {
                     prop_assert_eq!(&push.keys, &pull.keys);
@@ -378,7 +399,7 @@ mod tests {
             Pull::Sparse { parameter: testing::SPARSE, keys: &keys[..10], out: &mut two },
         ];
         let wanted = [rows(), rows()];
-        let plan = Plan::wanted(&layout, 0, &pulls, &wanted).unwrap();
+        let plan = Plan::wanted(&layout, 0, &pulls, &wanted, false).unwrap();
         assert!(plan.sparse.iter().all(|request| request.bytes <= PULLED_ROWS_BYTES_MAX));
         let shared = plan.sparse.iter().filter(|request| request.entries.len() == 2).count();
         assert_eq!(shared, 1, "the second begins in the frame where the first ends");
@@ -389,7 +410,7 @@ mod tests {
         let layout = Layout::new(&testing::model(), 1, Ports::default());
         let mut out = vec![0.0; 100_000];
         let mut pulls = [Pull::Dense { parameter: testing::DENSE, out: &mut out }];
-        let plan = Plan::wanted(&layout, 0, &pulls, &[None]).unwrap();
+        let plan = Plan::wanted(&layout, 0, &pulls, &[None], false).unwrap();
         let short = reply(&plan.dense[0], &[0.0; 99_000]);
         assert_eq!(plan.dense[0].fill(&short, &mut pulls).unwrap_err().kind(), Kind::Damaged);
         let empty = Payload::decode(crate::message::encode_heads(Head::default(), &[])).unwrap();

@@ -37,7 +37,9 @@ impl Client {
         let rows = self.wanted_rows(pulls)?;
         let mut requests = Vec::with_capacity(self.links.len());
         for (number, link) in self.links.iter().enumerate() {
-            let Plan { mut dense, sparse } = Plan::wanted(&self.layout, number, pulls, &rows)?;
+            // What is only looked at, to be saved perhaps, is exact.
+            let Plan { mut dense, sparse } =
+                Plan::wanted(&self.layout, number, pulls, &rows, style.is_read_only)?;
             dense.extend(sparse);
             let version = link.progress().steps;
             dense.iter_mut().for_each(|request| request.head = pull_head(version, style));
@@ -79,7 +81,7 @@ impl Client {
         let mut requests = Vec::with_capacity(self.links.len());
         for (number, link) in self.links.iter().enumerate() {
             let pushes = Plan::given(Verb::Push, &self.layout, number, gradients, &given)?;
-            let mut pulled = Plan::wanted(&self.layout, number, pulls, &wanted)?;
+            let mut pulled = Plan::wanted(&self.layout, number, pulls, &wanted, false)?;
             let head = pull_head(link.progress().steps + 1, PullStyle::default());
             let all = pulled.dense.iter_mut().chain(&mut pulled.sparse);
             all.for_each(|request| request.head = head);

@@ -64,11 +64,12 @@ impl Link {
     }
 
     async fn write_all(&self, sender: &mut Sender, sent: impl Fn(Reply)) -> Result<()> {
+        let mut narrowed = Vec::new();
         loop {
             let next = self.queue.borrow_mut().pop_front();
             match next {
                 Some((header, reply)) => {
-                    send(sender, header, &reply).await?;
+                    send(sender, header, &reply, &mut narrowed).await?;
                     let left = self.queued_bytes.get().saturating_sub(size_of_reply(&reply));
                     self.queued_bytes.set(left);
                     self.has_room.notify_one();
@@ -84,12 +85,17 @@ impl Link {
     }
 }
 
-async fn send(sender: &mut Sender, request: Header, reply: &Reply) -> Result<()> {
+async fn send(
+    sender: &mut Sender,
+    request: Header,
+    reply: &Reply,
+    narrowed: &mut Vec<u8>,
+) -> Result<()> {
     match reply {
         Reply::Message(message) => {
             let heads = message.heads();
             let keys = bytemuck::cast_slice(&message.keys);
-            let values = bytemuck::cast_slice(&message.values);
+            let values = message.value_bytes(narrowed);
             sender.feed(request.reply(), &[&heads, keys, values]).await
         }
         Reply::Json(body) => sender.feed(request.reply(), &[body]).await,

@@ -201,12 +201,21 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     }
 
     /// Notes a cut that a trainer has heard of.
-    pub(super) fn hear_cut(&mut self, head: &Head) {
-        if head.cut > self.cut.announced.0 && self.config.can_cut {
-            self.cut.announced = (head.cut, head.cut_version);
-            self.cut.due = Some(self.cut.announced);
-            self.take_due_cut();
+    pub(super) fn hear_cut(&mut self, head: &Head) -> Result<()> {
+        if head.cut <= self.cut.announced.0 || !self.config.can_cut {
+            return Ok(());
         }
+        if self.is_announcer() {
+            let message = "a trainer speaks of a checkpoint that was not announced";
+            return Err(Error::invalid(message)
+                .with("rank", head.rank)
+                .with("cut", head.cut)
+                .with("announced", self.cut.announced.0));
+        }
+        self.cut.announced = (head.cut, head.cut_version);
+        self.cut.due = Some(self.cut.announced);
+        self.take_due_cut();
+        Ok(())
     }
 
     /// Shard 0: announces a cut when it is time.

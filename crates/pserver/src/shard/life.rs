@@ -144,6 +144,12 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             // Asked again after a broken connection: that pass is over.
             return self.own_step(head.rank).map(Some);
         }
+        if head.version > job.pass {
+            return Err(Error::new(Kind::Conflict, "a trainer finishes a pass that has not begun")
+                .with("rank", head.rank)
+                .with("pass", head.version)
+                .with("begun", job.pass));
+        }
         self.members.finish_pass(head.rank)?;
         self.update_without_more();
         let waiting = Waiting::FinishPass { pass: head.version, rank: head.rank };
@@ -210,6 +216,13 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     fn check_trainers(&self, join: &Join) -> Result<()> {
         let refuse =
             |message: &str| Err(Error::new(Kind::Conflict, message).with("rank", join.rank));
+        if join.dense_ports == 0 {
+            return Err(Error::invalid("dense_ports must be at least 1").with("rank", join.rank));
+        }
+        if let Some(ratio) = join.lag_ratio_max.filter(|ratio| !ratio.is_finite() || *ratio < 0.0) {
+            let error = Error::invalid("lag_ratio_max must be a finite number, 0 or more");
+            return Err(error.with("value", ratio).with("rank", join.rank));
+        }
         if join.trainers != self.config.trainers {
             let message = format!(
                 "the trainer says there are {} trainers, this server was started with \
@@ -306,20 +319,20 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
     fn start_job(&mut self, join: Join, restore: &mut dyn Restore) -> Result<Job<B>> {
         let place = join.place()?;
         let mut tables = Vec::new();
-        // All dense parameters together have to fit; rows come later.
+        // All dense parameters together have to fit, before memory is used for any; rows come later.
         let mut bytes_left = self.config.table_bytes_max;
         for parameter in &join.model.parameters {
             tables.push(match join.holds(parameter.shape) {
                 true => {
-                    let mut table = Table::new(&join.model, parameter, &place, bytes_left)
+                    let table = Table::new(&join.model, parameter, &place, bytes_left)
                         .map_err(|error| error.with("parameter", &parameter.name))?;
                     bytes_left = bytes_left.saturating_sub(table.bytes() as usize);
-                    table.initialize();
                     Some(table)
                 }
                 false => None,
             });
         }
+        tables.iter_mut().flatten().for_each(Table::initialize);
         let restored = restore.restore(&join, &mut |parameter, part| match tables
             .get_mut(parameter)
             .and_then(Option::as_mut)

@@ -10,6 +10,7 @@ mod cut;
 mod elastic;
 mod life;
 mod pull;
+mod pulled;
 mod push;
 mod table;
 
@@ -356,7 +357,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
                 .with("epoch", epoch)
                 .with("of_request", head.epoch));
         }
-        self.hear_cut(&payload.head);
+        self.hear_cut(&payload.head)?;
         match verb {
             Verb::Push => self.push(now, token, Rc::new(payload)),
             Verb::Pull => self.pull(now, token, payload),

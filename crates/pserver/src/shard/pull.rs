@@ -1,6 +1,6 @@
 //! Values out: when they may be read, and the reply.
 
-use super::table::{ReadStyle, Table, Values};
+use super::table::{ReadStyle, Table};
 use super::{Job, Reply, Shard, Waiting, not_joined};
 use crate::message::{EntryHead, FLAG_AVERAGED, FLAG_READ_ONLY, Head, Message, Payload};
 use contract::mode::Mode;
@@ -78,11 +78,12 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             table.read(&now, payload.keys(entry), style, &mut message.values)?;
             message.entries.push(EntryHead {
                 parameter: entry.parameter,
+                data_type: payload.value_type as u16,
                 values: (message.values.len() - start) as u32,
                 ..EntryHead::default()
             });
         }
-        self.metrics.pull(message.values.len() * 4);
+        self.metrics.pull(message.values.len() * payload.value_type.bytes());
         Ok(Reply::Message(message))
     }
 
@@ -94,7 +95,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         let head = self.reply_head(0);
         let job = self.job.as_ref().ok_or_else(not_joined)?;
         let table = job.table(entry.parameter)?;
-        if matches!(table.values, Values::Dense { .. }) {
+        if !table.is_sparse() {
             return Err(Error::invalid("only sparse parameters have rows to scan")
                 .with("parameter", &table.name));
         }
@@ -140,5 +141,6 @@ fn style_of(head: &Head) -> ReadStyle {
     ReadStyle {
         is_read_only: head.flags & FLAG_READ_ONLY != 0,
         is_averaged: head.flags & FLAG_AVERAGED != 0,
+        rank: head.rank,
     }
 }

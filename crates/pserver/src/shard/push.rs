@@ -69,8 +69,19 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             .with("step", head.version)
             .with("expected", steps));
         }
+        let mut dense = Vec::new();
         for entry in &payload.entries {
-            job.table(entry.parameter)?.check(payload, entry, true)?;
+            let table = job.table(entry.parameter)?;
+            table.check(payload, entry, true)?;
+            if !table.is_sparse() {
+                dense.push(entry.parameter);
+            }
+        }
+        dense.sort_unstable();
+        if let Some(pair) = dense.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::invalid("a dense parameter comes twice in a push")
+                .with("parameter", &job.table(pair[0])?.name)
+                .with("rank", head.rank));
         }
         self.moved = now;
         let awaited = self.members.waited_for();

@@ -1,6 +1,7 @@
 //! One parameter on one shard: its values, and what has arrived for the step under way.
 
 use super::Part;
+use super::pulled::Pulled;
 use crate::message::{Entry, Message, Payload};
 use contract::mode::Mode;
 use contract::{Error, Kind, Result};
@@ -10,7 +11,7 @@ use table::initializer::Initializer;
 use table::model::{Model, Parameter, Shape};
 use table::optimizer::{Now, Update};
 use table::placement::{self, ShardPlace};
-use table::store::{self, DenseTable, SparseTable};
+use table::store::{self, DenseTable, Row, SparseTable};
 
 pub(super) struct Table<B> {
     pub(super) name: String,
@@ -34,6 +35,7 @@ pub(super) enum Values<B> {
         width: usize,
         /// Gradients of the step under way.
         arrivals: Vec<(u32, Rc<Payload<B>>, usize)>,
+        pulled: Pulled,
         place: ShardPlace,
     },
 }
@@ -79,6 +81,7 @@ impl<B: Deref<Target = [u8]>> Table<B> {
                     rows_max: rows,
                     width,
                     arrivals: Vec::new(),
+                    pulled: Pulled::default(),
                     place: *place,
                 }
             }
@@ -92,6 +95,10 @@ impl<B: Deref<Target = [u8]>> Table<B> {
             seed: model.seed,
             name_hash,
         })
+    }
+
+    pub(super) fn is_sparse(&self) -> bool {
+        matches!(self.values, Values::Sparse { .. })
     }
 
     pub(super) fn rows(&self) -> u64 {
@@ -230,21 +237,33 @@ impl<B: Deref<Target = [u8]>> Table<B> {
                 }
                 Ok(())
             }
-            Values::Sparse { .. } => self.apply_rows(now, keys, gradients),
+            Values::Sparse { .. } => self.apply_rows(now, keys, gradients, Some(payload.head.rank)),
         }
     }
 
-    fn apply_rows(&mut self, now: &Now, keys: &[u64], gradients: &[f32]) -> Result<()> {
-        let Values::Sparse { rows, width, .. } = &mut self.values else { return Ok(()) };
+    /// Applies gradients of rows; those of one rank alone, or the sum of several.
+    fn apply_rows(
+        &mut self,
+        now: &Now,
+        keys: &[u64],
+        gradients: &[f32],
+        rank: Option<u32>,
+    ) -> Result<()> {
+        let Values::Sparse { rows, width, pulled, .. } = &mut self.values else { return Ok(()) };
         let (initializer, update, width) = (&self.initializer, &self.update, *width);
         let (seed, name_hash) = (self.seed, self.name_hash);
+        let apply = |place: usize, row: Row<'_>| {
+            let gradient = &gradients[place * width..][..width];
+            update.apply(now, gradient, row.value, row.state, row.counters);
+        };
+        if let Some(numbers) = rank.and_then(|rank| pulled.find(rank, keys)) {
+            rows.visit_again(numbers, apply);
+            return Ok(());
+        }
         rows.visit(
             keys,
             |key, row| initializer.fill(seed, name_hash, key.wrapping_mul(width as u64), row.value),
-            |place, row| {
-                let gradient = &gradients[place * width..][..width];
-                update.apply(now, gradient, row.value, row.state, row.counters);
-            },
+            apply,
         )
     }
 
@@ -296,11 +315,12 @@ impl<B: Deref<Target = [u8]>> Table<B> {
             [] => Ok(()),
             [(_, payload, entry)] => {
                 let entry = &payload.entries[*entry];
-                self.apply_rows(now, payload.keys(entry), payload.values(entry))
+                let rank = Some(payload.head.rank);
+                self.apply_rows(now, payload.keys(entry), payload.values(entry), rank)
             }
             several => {
                 let (keys, sums) = merge(several, width);
-                self.apply_rows(now, &keys, &sums)
+                self.apply_rows(now, &keys, &sums, None)
             }
         }
     }
@@ -360,7 +380,7 @@ impl<B: Deref<Target = [u8]>> Table<B> {
                 }
                 Ok(())
             }
-            Values::Sparse { rows, width, .. } => {
+            Values::Sparse { rows, width, pulled, .. } => {
                 let width = *width;
                 out.resize(start + keys.len() * width, 0.0);
                 let out = &mut out[start..];
@@ -382,20 +402,26 @@ impl<B: Deref<Target = [u8]>> Table<B> {
                     });
                     return Ok(());
                 }
+                let mut forgotten = Vec::new();
+                let numbers = pulled.note(style.rank, keys).unwrap_or(&mut forgotten);
+                let mut give = |place: usize, number: u32, value: &[f32]| {
+                    numbers.push(number);
+                    out[place * width..][..width].copy_from_slice(value);
+                };
                 if update.needs_catch_up() {
-                    return rows.visit(
+                    return rows.visit_numbered(
                         keys,
                         |key, row| first(key, row.value),
-                        |place, row| {
+                        |place, number, row| {
                             update.catch_up(now, row.value, row.state, row.counters);
-                            out[place * width..][..width].copy_from_slice(row.value);
+                            give(place, number, row.value);
                         },
                     );
                 }
-                rows.read(
+                rows.read_numbered(
                     keys,
                     |key, row| first(key, row.value),
-                    |place, row| out[place * width..][..width].copy_from_slice(row.value),
+                    |place, number, row| give(place, number, row.value),
                 )
             }
         }
@@ -477,6 +503,8 @@ pub(super) struct ReadStyle {
     /// Rows that do not exist are not created.
     pub(super) is_read_only: bool,
     pub(super) is_averaged: bool,
+    /// Who wants them.
+    pub(super) rank: u32,
 }
 
 // Counts only ranks that are waited for: one that delivered its gradient and then finished its pass

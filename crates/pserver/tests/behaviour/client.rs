@@ -4,7 +4,9 @@ use contract::mode::Mode;
 use contract::port::{Endpoint, Ports};
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
-use pserver::client::{Addresses, Blocking, Client, ClientConfig, Pull, PullStyle, Retry, Value};
+use pserver::client::{
+    Addresses, Blocking, Client, ClientConfig, Pull, PullStyle, Retry, Value, ValueType,
+};
 use pserver::server::{self, ServerConfig};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -228,6 +230,50 @@ async fn any_layout_computes_the_same() {
         client.goodbye().await.unwrap();
         servers.join().into_iter().for_each(|outcome| outcome.unwrap());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_may_travel_as_bf16_where_they_are_not_in_sync() {
+    // Of these numbers an f32 keeps all digits, and a bf16 the first eight bits.
+    let (exact, near) = (1.0 + 1.0 / 512.0, 1.0);
+    for (dense_mode, ports) in [(Mode::Async, 1), (Mode::Async, 0), (Mode::Sync, 1)] {
+        let servers = Servers::start(1, 1, ports, &ServerConfig::new(1, 9));
+        let mut config = servers.config(0, 1, Mode::Async);
+        config.value_type = ValueType::Bf16;
+        config.model.parameters[DENSE.0].mode = dense_mode;
+        let client = Client::connect(config, servers.endpoints.clone()).await.unwrap();
+        // What is set, and what is looked at, is exact whatever the mode.
+        let values = vec![exact; ELEMENTS];
+        client.set(&[Value::Dense { parameter: DENSE, values: &values }]).await.unwrap();
+        client.begin().await.unwrap();
+        let (mut dense, mut rows, keys) = (vec![0.0; ELEMENTS], vec![0.0; 2 * WIDTH], [3, 1 << 39]);
+        let pulls = &mut [
+            Pull::Dense { parameter: DENSE, out: &mut dense },
+            Pull::Sparse { parameter: SPARSE, keys: &keys, out: &mut rows },
+        ];
+        let style = PullStyle { is_read_only: true, ..PullStyle::default() };
+        client.pull_with(pulls, style).await.unwrap();
+        assert_eq!((dense[0], dense[ELEMENTS - 1]), (exact, exact));
+        let gradients = [
+            Gradient::Dense { parameter: DENSE, values: &vec![0.0; ELEMENTS] },
+            Gradient::Sparse { parameter: SPARSE, keys: &keys, values: &[2.0 * exact; 2 * WIDTH] },
+        ];
+        let pulls = &mut [
+            Pull::Dense { parameter: DENSE, out: &mut dense },
+            Pull::Sparse { parameter: SPARSE, keys: &keys, out: &mut rows },
+        ];
+        client.push_pull(&gradients, 1, pulls).await.unwrap();
+        let expected = if dense_mode == Mode::Sync { exact } else { near };
+        assert!(dense.iter().all(|value| *value == expected), "{dense_mode}: {}", dense[0]);
+        // The gradient was rounded on its way: 1 - 0.5 * 2 * near.
+        assert_eq!(rows, [0.0; 2 * WIDTH]);
+        client.goodbye().await.unwrap();
+    }
+    let servers = Servers::start(1, 1, 1, &ServerConfig::new(1, 9));
+    let mut config = servers.config(0, 1, Mode::Sync);
+    config.value_type = ValueType::Bf16;
+    let refused = Client::connect(config, servers.endpoints.clone()).await.unwrap_err();
+    assert!(refused.message().contains("wire_values"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

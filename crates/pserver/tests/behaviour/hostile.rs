@@ -36,6 +36,70 @@ fn a_model_that_no_memory_holds_is_refused_before_any_is_asked_for() {
     scene.join(0).unwrap();
 }
 
+/// Each of them fits: only together they are too many.
+#[test]
+fn many_parameters_that_fit_alone_are_refused_before_any_memory_is_used() {
+    let mut scene = Scene::new(1, Mode::Sync);
+    let mut join = scene.join_message(0);
+    let wide = |number: usize| {
+        let mut parameter = join.model.parameters[0].clone();
+        parameter.name = format!("dense-{number}");
+        parameter.shape = Shape::Dense { elements: 1 << 34 };
+        parameter
+    };
+    join.model.parameters = (0..65_536).map(wide).collect();
+    let error = scene.join_with(&join, 100).unwrap_err();
+    check(&error, Kind::LimitExceeded, &[("limit", "1099511627776")]);
+    // The last one does not fit. Pages of the others must not have been touched for that.
+    let limit: u64 = 1 << 30;
+    let elements = limit / 4 * 3 / 10;
+    for parameter in &mut join.model.parameters {
+        parameter.shape = Shape::Dense { elements };
+    }
+    join.model.parameters.truncate(4);
+    let before = resident_bytes();
+    let error = scene.join_with(&join, 100).unwrap_err();
+    check(&error, Kind::LimitExceeded, &[("parameter", "dense-3")]);
+    assert!(resident_bytes().saturating_sub(before) < limit / 8);
+    scene.join(0).unwrap();
+}
+
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+    status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[test]
+fn a_join_with_settings_that_make_no_sense_is_refused() {
+    let mut scene = Scene::new(2, Mode::Async);
+    let mut join = scene.join_message(0);
+    join.lag_ratio_max = Some(-1.0);
+    check(&scene.join_with(&join, 100).unwrap_err(), Kind::Invalid, &[("value", "-1")]);
+    let mut join = scene.join_message(0);
+    (join.dense_ports, join.sparse_ports) = (0, 1);
+    check(&scene.join_with(&join, 100).unwrap_err(), Kind::Invalid, &[("rank", "0")]);
+    scene.join(0).unwrap();
+}
+
+#[test]
+fn a_pass_that_has_not_begun_cannot_be_finished() {
+    let mut scene = Scene::ready(1, Mode::Sync);
+    let head = Head { version: 7, ..Head::default() };
+    let error = scene.ask(Verb::FinishPass, 0, head, &[]).unwrap_err();
+    check(&error, Kind::Conflict, &[("rank", "0"), ("pass", "7"), ("begun", "0")]);
+    serves(&mut scene);
+}
+
+#[test]
+fn only_the_first_shard_announces_a_checkpoint() {
+    let mut scene = Scene::ready(1, Mode::Sync);
+    scene.cut = (9, 1 << 40);
+    let error = scene.ask(Verb::Heartbeat, 0, Head::default(), &[]).unwrap_err();
+    check(&error, Kind::Invalid, &[("rank", "0"), ("cut", "9"), ("announced", "0")]);
+    scene.cut = (0, 0);
+    serves(&mut scene);
+}
+
 #[test]
 fn a_pull_of_more_than_a_reply_holds_is_refused_before_it_is_made() {
     let mut scene = Scene::new(1, Mode::Sync);
@@ -103,6 +167,8 @@ fn a_block_that_comes_twice_in_a_step_is_refused() {
     let error = scene.ask(Verb::Push, 1, head, &twice).unwrap_err();
     check(&error, Kind::Invalid, &[("parameter", "dense"), ("block", "0"), ("rank", "1")]);
     let once = [(DENSE, &[0][..], &[1.0; 3][..])];
+    let error = scene.ask(Verb::Push, 1, head, &[once[0], once[0]]).unwrap_err();
+    check(&error, Kind::Invalid, &[("parameter", "dense"), ("rank", "1")]);
     scene.ask(Verb::Push, 1, head, &once).unwrap();
     // In another frame of the same step: it would stand in for the other trainer's.
     let error = scene.ask(Verb::Push, 1, Head { sequence: 2, ..head }, &once).unwrap_err();

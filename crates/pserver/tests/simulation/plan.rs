@@ -79,7 +79,14 @@ impl Plan {
         let mut random = Random::new(seed);
         let trainers = 1 + random.below(3) as u32;
         let servers = 1 + random.below(3) as u32;
-        let mode = random.choose(&[Mode::Sync, Mode::Sync, Mode::Sync, Mode::Async]);
+        let mode = random.choose(&[
+            Mode::Sync,
+            Mode::Sync,
+            Mode::Sync,
+            Mode::Async,
+            Mode::Hybrid,
+            Mode::Stale(2),
+        ]);
         let data = match random.below(2) {
             0 => Data::Static,
             _ => Data::Master { records_per_task: 1 + random.below(3) },
@@ -150,10 +157,14 @@ impl Plan {
     }
 
     pub(crate) fn model(&self) -> Model {
-        let parameter = |name: &str, shape| Parameter {
+        let parameter = |name: &str, shape: Shape| Parameter {
             name: name.to_owned(),
             shape,
-            mode: self.mode,
+            mode: match (self.mode, shape.is_sparse()) {
+                (Mode::Hybrid, true) => Mode::Async,
+                (Mode::Hybrid, false) => Mode::Sync,
+                (mode, _) => mode,
+            },
             initializer: Initializer::Constant { value: 0.0 },
             settings: Settings::default(),
         };

@@ -1,7 +1,9 @@
 //! A trainer: the loop of `SGD.train` around the real clients, with a model that counts.
 //!
 //! For every record some parameters count how often it was applied, and others depend on the order
-//! of all that was applied before.
+//! of all that was applied before. As in `SGD.train`, the next record is known while one is computed:
+//! its rows come in the round trip that takes the gradients of this one, and the next task is asked
+//! for before the one under way is finished.
 
 use crate::network::{Network, Way};
 use crate::plan::{Data, Plan, Who};
@@ -10,6 +12,7 @@ use contract::port::{Endpoint, Ports};
 use master::client::Next;
 use master::task::Task;
 use pserver::client::{Client, ClientConfig, Pull, PullStyle, Retry, Value};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use table::gradient::Gradient;
@@ -48,6 +51,8 @@ struct Trainer {
     client: Client,
     model: Model,
     dense: Vec<Vec<f32>>,
+    /// The record that comes next, and its rows by parameter.
+    ahead: Option<(u64, Vec<Vec<f32>>)>,
     is_resting: bool,
 }
 
@@ -66,23 +71,25 @@ pub(crate) async fn run(told: Told) -> Result<()> {
         client.begin().await?;
     }
     let dense = vec![Vec::new(); model.parameters.len()];
-    let mut trainer =
-        Trainer { told: told.clone(), client, model, dense, is_resting: start.is_resting };
-    trainer.push(None).await?;
+    let is_resting = start.is_resting;
+    let mut trainer = Trainer { told: told.clone(), client, model, dense, ahead: None, is_resting };
+    trainer.push(None, None).await?;
     let master = trainer.join_master().await?;
     for pass in start.pass..plan.passes {
         let skipped = if pass == start.pass { start.batches } else { 0 };
         match &master {
             None => {
+                let record = |batch| u64::from(rank) * plan.batches + batch;
                 for batch in skipped..plan.batches {
-                    trainer.step(u64::from(rank) * plan.batches + batch).await?;
+                    let next = (batch + 1 < plan.batches).then(|| record(batch + 1));
+                    trainer.step(record(batch), next).await?;
                 }
             }
             Some(master) => trainer.train_tasks(master, pass).await?,
         }
         trainer.client.finish_pass().await?;
         trainer.is_resting = false;
-        trainer.push(None).await?;
+        trainer.push(None, None).await?;
     }
     let values = trainer.all_values().await?;
     told.results.lock().expect("nobody panics with it")[rank as usize] = Some(values);
@@ -145,43 +152,55 @@ impl Trainer {
 
     async fn train_tasks(&mut self, master: &master::client::Client, pass: u64) -> Result<()> {
         master.begin_pass(pass);
+        // Records, each with the task that it is the last of.
+        let mut records: VecDeque<(u64, Option<Task>)> = VecDeque::new();
         loop {
-            let mut next = master.next_task(Duration::ZERO).await?;
-            while next == Next::Wait {
-                if !self.is_resting {
-                    self.client.rest().await?;
-                    self.is_resting = true;
+            if records.len() < 2 {
+                let mut next = master.next_task(Duration::ZERO).await?;
+                while next == Next::Wait && records.is_empty() {
+                    if !self.is_resting {
+                        self.client.rest().await?;
+                        self.is_resting = true;
+                    }
+                    next = master.next_task(Duration::from_secs(3600)).await?;
                 }
-                next = master.next_task(Duration::from_secs(3600)).await?;
-            }
-            let Next::Task(task) = next else { return Ok(()) };
-            for record in records_of(&task) {
-                if self.is_resting {
-                    self.client.wake().await?;
-                    self.is_resting = false;
-                    self.push(None).await?;
+                match next {
+                    Next::Task(task) => {
+                        records.extend(records_of(&task).map(|record| (record, None)));
+                        let last = records.back_mut().expect("a task has records");
+                        last.1 = Some(task);
+                    }
+                    _ if records.is_empty() => return Ok(()),
+                    _ => {}
                 }
-                self.step(record).await?;
             }
-            let cut = self.client.position().cut + 1;
-            master.finish(task.lease(), Some(cut)).await?;
+            let Some((record, ended)) = records.pop_front() else { continue };
+            if self.is_resting {
+                self.client.wake().await?;
+                self.is_resting = false;
+                self.push(None, None).await?;
+            }
+            self.step(record, records.front().map(|(next, _)| *next)).await?;
+            if let Some(task) = ended {
+                let cut = self.client.position().cut + 1;
+                master.finish(task.lease(), Some(cut)).await?;
+            }
         }
     }
 
-    async fn step(&mut self, record: u64) -> Result<()> {
-        let records = self.told.plan.records();
-        let keys = [record, (record + 1) % records];
-        let mut rows: Vec<Vec<f32>> = Vec::new();
-        for described in &self.model.parameters {
-            rows.push(if described.shape.is_sparse() { vec![0.0; 2] } else { Vec::new() });
-        }
-        let sparse = rows.iter_mut().enumerate().filter(|(_, rows)| !rows.is_empty());
-        let mut pulls: Vec<Pull<'_>> = sparse
-            .map(|(at, out)| Pull::Sparse { parameter: ModelIndex(at), keys: &keys, out })
-            .collect();
-        if !pulls.is_empty() {
-            self.client.pull(&mut pulls).await?;
-        }
+    async fn step(&mut self, record: u64, next: Option<u64>) -> Result<()> {
+        let keys = self.keys_of(record);
+        let rows = match self.ahead.take().filter(|(ahead, _)| *ahead == record) {
+            Some((_, rows)) => rows,
+            None => {
+                let mut rows = self.room();
+                let mut pulls = row_pulls(&mut rows, &keys);
+                if !pulls.is_empty() {
+                    self.client.pull(&mut pulls).await?;
+                }
+                rows
+            }
+        };
         let who = Who::Trainer(self.told.rank);
         sleep(Duration::from_millis(20 + self.told.network.draw(200))).await;
         self.told.network.hush(&[who]).await;
@@ -203,11 +222,23 @@ impl Trainer {
                 }
             };
         }
-        self.push(Some((record, gradients))).await
+        self.push(Some((record, gradients)), next).await
     }
 
-    /// Pushes a step, if there is one, and renews the dense values.
-    async fn push(&mut self, step: Option<(u64, Vec<Vec<f32>>)>) -> Result<()> {
+    /// The rows that a record is computed from.
+    fn keys_of(&self, record: u64) -> [u64; 2] {
+        [record, (record + 1) % self.told.plan.records()]
+    }
+
+    /// Memory for the rows of a record, by parameter.
+    fn room(&self) -> Vec<Vec<f32>> {
+        let parameters = self.model.parameters.iter();
+        parameters.map(|one| vec![0.0; if one.shape.is_sparse() { 2 } else { 0 }]).collect()
+    }
+
+    /// Pushes a step, if there is one, and renews the dense values; brings the rows of the next.
+    async fn push(&mut self, step: Option<(u64, Vec<Vec<f32>>)>, next: Option<u64>) -> Result<()> {
+        let (mut rows, next_keys) = (self.room(), self.keys_of(next.unwrap_or(0)));
         let mut pulls = Vec::new();
         let described = self.model.parameters.iter();
         for ((at, out), described) in self.dense.iter_mut().enumerate().zip(described) {
@@ -215,6 +246,9 @@ impl Trainer {
                 out.resize(elements as usize, 0.0);
                 pulls.push(Pull::Dense { parameter: ModelIndex(at), out });
             }
+        }
+        if next.is_some() {
+            pulls.extend(row_pulls(&mut rows, &next_keys));
         }
         let Some((record, gradients)) = step else { return self.client.pull(&mut pulls).await };
         let keys = [record];
@@ -225,7 +259,9 @@ impl Trainer {
                 Gradient::new(ModelIndex(at), rows, values)
             })
             .collect();
-        self.client.push_pull(&given, 1, &mut pulls).await.map(|_| ())
+        self.client.push_pull(&given, 1, &mut pulls).await?;
+        self.ahead = next.map(|next| (next, rows));
+        Ok(())
     }
 
     async fn all_values(&mut self) -> Result<Values> {
@@ -248,6 +284,11 @@ impl Trainer {
         }
         Ok(all)
     }
+}
+
+fn row_pulls<'a>(rows: &'a mut [Vec<f32>], keys: &'a [u64]) -> Vec<Pull<'a>> {
+    let sparse = rows.iter_mut().enumerate().filter(|(_, rows)| !rows.is_empty());
+    sparse.map(|(at, out)| Pull::Sparse { parameter: ModelIndex(at), keys, out }).collect()
 }
 
 /// Lines are of this many bytes, so that where they are says which they are.

@@ -39,6 +39,10 @@ impl Kernel for Adam {
     fn counts_touches(&self) -> bool {
         true
     }
+
+    fn correction(&self, touches: u32) -> Option<f64> {
+        Some(filled(self.beta2, touches).sqrt() / filled(self.beta1, touches))
+    }
 }
 
 impl Adam {
@@ -54,9 +58,7 @@ impl Adam {
         let (beta1, share1) = (self.beta1 as f32, (1.0 - self.beta1) as f32);
         let (beta2, share2) = (self.beta2 as f32, (1.0 - self.beta2) as f32);
         let epsilon = self.epsilon as f32;
-        let correction =
-            filled(self.beta2, terms.touches).sqrt() / filled(self.beta1, terms.touches);
-        let rate = (f64::from(terms.rate) * correction) as f32;
+        let rate = (f64::from(terms.rate) * terms.correction) as f32;
         let (first, second) = state.split_at_mut(value.len());
         for (((w, g), m), v) in value.iter_mut().zip(gradient).zip(first).zip(second) {
             let g = terms.decayed(terms.clipped(*g), *w);

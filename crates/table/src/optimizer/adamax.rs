@@ -37,6 +37,10 @@ impl Kernel for Adamax {
     fn counts_touches(&self) -> bool {
         true
     }
+
+    fn correction(&self, touches: u32) -> Option<f64> {
+        Some(filled(self.beta1, touches))
+    }
 }
 
 impl Adamax {
@@ -50,7 +54,7 @@ impl Adamax {
     ) {
         let (beta1, share1) = (self.beta1 as f32, (1.0 - self.beta1) as f32);
         let beta2 = self.beta2 as f32;
-        let rate = (f64::from(terms.rate) / filled(self.beta1, terms.touches)) as f32;
+        let rate = (f64::from(terms.rate) / terms.correction) as f32;
         let (first, norm) = state.split_at_mut(value.len());
         for (((w, g), m), u) in value.iter_mut().zip(gradient).zip(first).zip(norm) {
             let g = terms.decayed(terms.clipped(*g), *w);

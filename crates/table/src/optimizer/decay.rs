@@ -29,6 +29,8 @@ pub(super) struct Terms<const BOUNDS: bool> {
     pub(super) clip: f32,
     /// How often the row or block was updated, this time included; 0 where nobody counts.
     pub(super) touches: u32,
+    /// How the rule's means, which begin at 0, are made up for after so many updates.
+    pub(super) correction: f64,
 }
 
 impl<const BOUNDS: bool> Terms<BOUNDS> {
@@ -167,7 +169,8 @@ fn powers<const N: usize>(bases: [f64; N], exponent: u32) -> [f64; N] {
 mod tests {
     use super::*;
 
-    const TERMS: Terms<true> = Terms { rate: 0.5, l2: 0.1, l1: 0.2, clip: 2.0, touches: 0 };
+    const TERMS: Terms<true> =
+        Terms { rate: 0.5, l2: 0.1, l1: 0.2, clip: 2.0, touches: 0, correction: 1.0 };
 
     #[test]
     fn clipping_keeps_what_is_not_a_number() {

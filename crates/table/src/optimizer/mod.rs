@@ -206,6 +206,11 @@ trait Kernel {
         false
     }
 
+    /// [`Terms::correction`] after so many updates, if it looks at it.
+    fn correction(&self, _touches: u32) -> Option<f64> {
+        None
+    }
+
     /// The updates without a gradient that a row has missed; only for a rule that
     /// [is idle](Rule::is_idle_without_gradient) in them.
     fn settle(&self, owed: &Owed, value: &mut [f32], _state: &[f32]) {

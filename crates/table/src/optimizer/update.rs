@@ -42,7 +42,13 @@ pub struct Update {
     /// Counters come in this order, those of the average last.
     has_touches: bool,
     has_last_step: bool,
+    /// [`Terms::correction`] by touches, of a rule that looks at it: of a short row it would cost
+    /// more than the update.
+    corrections: Vec<f64>,
 }
+
+/// Rows that were touched more often are few.
+const CORRECTIONS_KEPT: u32 = 1024;
 
 impl Update {
     /// Binds the model's optimizer to a parameter.
@@ -74,6 +80,9 @@ impl Update {
             rule_columns,
             has_touches,
             has_last_step,
+            corrections: (0..CORRECTIONS_KEPT)
+                .map_while(|touches| rule.kernel().correction(touches))
+                .collect(),
         })
     }
 
@@ -191,7 +200,17 @@ impl Update {
     fn terms<const BOUNDS: bool>(&self, now: &Now, touches: u32) -> Terms<BOUNDS> {
         let Settings { learning_rate, l1, l2, clip, .. } = self.settings;
         let clip = clip.unwrap_or(f32::INFINITY);
-        Terms { rate: now.rate * learning_rate, l2, l1, clip, touches }
+        let rate = now.rate * learning_rate;
+        Terms { rate, l2, l1, clip, touches, correction: self.correction(touches) }
+    }
+
+    #[inline]
+    fn correction(&self, touches: u32) -> f64 {
+        match self.corrections.get(touches as usize) {
+            Some(correction) => *correction,
+            None if self.corrections.is_empty() => 1.0,
+            None => self.rule.kernel().correction(touches).unwrap_or(1.0),
+        }
     }
 
     fn last_step(&self) -> usize {

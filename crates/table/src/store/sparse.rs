@@ -111,14 +111,28 @@ impl SparseTable {
     pub fn read(
         &mut self,
         keys: &[u64],
-        mut create: impl FnMut(u64, Row<'_>),
+        create: impl FnMut(u64, Row<'_>),
         mut visit: impl FnMut(usize, RowRef<'_>),
+    ) -> Result<()> {
+        self.read_numbered(keys, create, |position, _, row| visit(position, row))
+    }
+
+    /// Like [`SparseTable::read`], but `visit` also gets the number of the row, for
+    /// [`SparseTable::visit_again`].
+    ///
+    /// # Errors
+    /// As [`SparseTable::visit`].
+    pub fn read_numbered(
+        &mut self,
+        keys: &[u64],
+        mut create: impl FnMut(u64, Row<'_>),
+        mut visit: impl FnMut(usize, u32, RowRef<'_>),
     ) -> Result<()> {
         let mut ahead = Lookahead::new(keys, self.shape().value_end());
         for (position, &key) in keys.iter().enumerate() {
             let guess = ahead.next(&self.index, &self.rows);
             let row = self.find_or_create(key, guess, &mut create)?;
-            visit(position, self.rows.row(row));
+            visit(position, row, self.rows.row(row));
         }
         Ok(())
     }

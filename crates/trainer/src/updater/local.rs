@@ -4,10 +4,11 @@
 //! trainer, and the same code applies the gradients, so the results have the same bits.
 
 use super::state::{Counts, Trained};
-use super::{Updater, Wanted, read};
+use super::{Rows, Updater, Wanted, read};
 use crate::recipe::Recipe;
 use crate::values::{DescriptionIndex, Values};
 use contract::Result;
+use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -64,7 +65,7 @@ impl Local {
 }
 
 impl Updater for Local {
-    fn fetch(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Arc<Vec<f32>>>> {
+    fn fetch(&mut self, wanted: &[Wanted<'_>], _: Option<Rows>) -> Result<Vec<Arc<Vec<f32>>>> {
         let fetch = |wanted: &Wanted<'_>| match wanted.keys {
             Some(keys) if self.trained.contains(&wanted.parameter) => {
                 let width = self.values.description(wanted.parameter).width();
@@ -77,15 +78,27 @@ impl Updater for Local {
         wanted.iter().map(fetch).collect()
     }
 
-    fn update(&mut self, gradients: &[Gradient<'_, DescriptionIndex>], samples: u64) -> Result<()> {
+    fn update(
+        &mut self,
+        gradients: &[Gradient<'_, DescriptionIndex>],
+        samples: u64,
+        _next: Option<&[Wanted<'_>]>,
+    ) -> Result<Option<Rows>> {
         self.samples += samples;
         self.turn();
-        for gradient in gradients.iter().filter(|one| self.trained.contains(one.parameter())) {
-            self.values.apply(self.owner, gradient)?;
+        let is_trained =
+            |one: &&Gradient<'_, DescriptionIndex>| self.trained.contains(one.parameter());
+        let apply =
+            |gradient: &Gradient<'_, DescriptionIndex>| self.values.apply(self.owner, gradient);
+        // Each parameter by itself, so the bits do not depend on the threads. Outside of a pool
+        // there is one.
+        match rayon::current_thread_index() {
+            None => gradients.iter().filter(is_trained).try_for_each(apply)?,
+            Some(_) => gradients.par_iter().filter(is_trained).try_for_each(apply)?,
         }
         self.version += 1;
         self.turn();
-        Ok(())
+        Ok(None)
     }
 
     fn start_pass(&mut self) -> Result<()> {

@@ -24,6 +24,9 @@ pub struct Wanted<'a> {
     pub keys: Option<&'a [u64]>,
 }
 
+/// Rows of what is wanted by keys, in that order; `None` for the rest.
+pub type Rows = Vec<Option<Vec<f32>>>;
+
 /// Where a trainer goes on that was started again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Resume {
@@ -41,11 +44,18 @@ pub struct Resume {
 
 /// Brings the values for a batch and takes its gradients.
 pub trait Updater: Send + Sync {
-    /// The values of what is wanted, in that order.
-    fn fetch(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Arc<Vec<f32>>>>;
+    /// The values of what is wanted, in that order. `rows` are those that [`Updater::update`] has
+    /// brought for it, where they are still the current ones.
+    fn fetch(&mut self, wanted: &[Wanted<'_>], rows: Option<Rows>) -> Result<Vec<Arc<Vec<f32>>>>;
 
-    /// Applies the gradients of a batch of `samples` samples.
-    fn update(&mut self, gradients: &[Gradient<'_, DescriptionIndex>], samples: u64) -> Result<()>;
+    /// Applies the gradients of a batch of `samples` samples. If it is known what the `next` batch
+    /// wants, its rows may come back: the values after the update.
+    fn update(
+        &mut self,
+        gradients: &[Gradient<'_, DescriptionIndex>],
+        samples: u64,
+        next: Option<&[Wanted<'_>]>,
+    ) -> Result<Option<Rows>>;
 
     /// A pass over the data begins.
     fn start_pass(&mut self) -> Result<()>;

@@ -1,10 +1,11 @@
 //! The optimizer on the parameter servers.
 //!
 //! Trainer 0 brings the values that were set or trained before; all others the servers make
-//! themselves, by the function that [`Values`] has too. A step pulls the rows of its batch,
-//! then pushes gradients and pulls dense values in one go. Static parameters stay here.
+//! themselves, by the function that [`Values`] has too. A step pushes its gradients and pulls dense
+//! values in one round trip, and in the same one the rows of the next batch, where that is known;
+//! else they are pulled when it comes. Static parameters stay here.
 
-use super::{Resume, Updater, Wanted, read};
+use super::{Resume, Rows, Updater, Wanted, read};
 use crate::recipe::{Own, Recipe};
 use crate::servers::Servers;
 use crate::values::{DescriptionIndex, Values, View};
@@ -106,7 +107,7 @@ impl Remote {
             remote.client().begin()?;
         }
         trained.iter().for_each(|index| remote.values.give_away(*index));
-        remote.renew(&[], None)?;
+        remote.renew()?;
         Ok(remote)
     }
 
@@ -119,14 +120,15 @@ impl Remote {
         self.servers.client()
     }
 
-    /// Ends a rest; the values are then the current ones.
-    fn wake(&mut self) -> Result<()> {
+    /// Ends a rest, if there is one; the dense values are then the current ones.
+    fn wake(&mut self) -> Result<bool> {
         if !self.is_resting {
-            return Ok(());
+            return Ok(false);
         }
         self.client().wake()?;
         self.is_resting = false;
-        self.renew(&[], None)
+        self.renew()?;
+        Ok(true)
     }
 
     /// Sends the values that differ from the first ones. Rows that are on other servers are an
@@ -145,16 +147,30 @@ impl Remote {
         Ok(())
     }
 
-    /// Pushes a step, if there is one, and copies the dense parameters from the servers.
-    fn renew(&mut self, gradients: &[Gradient<'_>], samples: Option<u64>) -> Result<()> {
-        let mut pulls = Vec::with_capacity(self.dense.len());
+    /// Copies the dense parameters from the servers.
+    fn renew(&mut self) -> Result<()> {
+        self.exchange(None, &mut Vec::new(), &[])
+    }
+
+    /// Pushes a step, if there is one, and copies the dense parameters, and the `rows` of what is
+    /// wanted, from the servers: all in one round trip.
+    fn exchange(
+        &mut self,
+        step: Option<(&[Gradient<'_>], u64)>,
+        rows: &mut Rows,
+        wanted: &[Wanted<'_>],
+    ) -> Result<()> {
+        let mut pulls = Vec::with_capacity(self.dense.len() + rows.len());
         for Copied { here, there, spare } in &mut self.dense {
             spare.resize(self.values.elements(*here)? as usize, 0.0);
             pulls.push(Pull::Dense { parameter: *there, out: spare });
         }
+        self.servers.add_rows(wanted, rows, &mut pulls);
         let client = self.servers.client();
-        match samples {
-            Some(samples) => client.push_pull(gradients, samples, &mut pulls).map(|_| ())?,
+        match step {
+            Some((gradients, samples)) => {
+                client.push_pull(gradients, samples, &mut pulls).map(|_| ())?;
+            }
             None => client.pull(&mut pulls)?,
         }
         for Copied { here, spare, .. } in &mut self.dense {
@@ -162,27 +178,32 @@ impl Remote {
         }
         Ok(())
     }
+
+    /// Memory for the rows of what is wanted.
+    fn room(&self, wanted: &[Wanted<'_>]) -> Rows {
+        let room = |wanted: &Wanted<'_>| {
+            let keys = wanted.keys.filter(|_| self.servers.index(wanted.parameter).is_some())?;
+            Some(vec![0.0; keys.len() * self.values.description(wanted.parameter).width()])
+        };
+        wanted.iter().map(room).collect()
+    }
 }
 
 impl Updater for Remote {
-    fn fetch(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Arc<Vec<f32>>>> {
-        self.wake()?;
-        let mut rows: Vec<Option<Vec<f32>>> = Vec::with_capacity(wanted.len());
-        for Wanted { parameter, keys } in wanted {
-            let keys = keys.filter(|_| self.servers.index(*parameter).is_some());
-            let width = self.values.description(*parameter).width();
-            rows.push(keys.map(|keys| vec![0.0; keys.len() * width]));
-        }
-        let mut pulls = Vec::new();
-        for (wanted, rows) in wanted.iter().zip(&mut rows) {
-            let there = self.servers.index(wanted.parameter);
-            if let (Some(parameter), Some(keys), Some(out)) = (there, wanted.keys, rows) {
-                pulls.push(Pull::Sparse { parameter, keys, out });
+    fn fetch(&mut self, wanted: &[Wanted<'_>], rows: Option<Rows>) -> Result<Vec<Arc<Vec<f32>>>> {
+        let is_late = self.wake()?;
+        let rows = match rows {
+            Some(rows) if !is_late => rows,
+            _ => {
+                let mut rows = self.room(wanted);
+                let mut pulls = Vec::new();
+                self.servers.add_rows(wanted, &mut rows, &mut pulls);
+                if !pulls.is_empty() {
+                    self.client().pull(&mut pulls)?;
+                }
+                rows
             }
-        }
-        if !pulls.is_empty() {
-            self.client().pull(&mut pulls)?;
-        }
+        };
         let fetched = wanted.iter().zip(rows).map(|(wanted, rows)| match rows {
             Some(rows) => Ok(Arc::new(rows)),
             None => read(&self.values, wanted),
@@ -190,7 +211,12 @@ impl Updater for Remote {
         fetched.collect()
     }
 
-    fn update(&mut self, gradients: &[Gradient<'_, DescriptionIndex>], samples: u64) -> Result<()> {
+    fn update(
+        &mut self,
+        gradients: &[Gradient<'_, DescriptionIndex>],
+        samples: u64,
+        next: Option<&[Wanted<'_>]>,
+    ) -> Result<Option<Rows>> {
         self.wake()?;
         let there =
             |gradient: &Gradient<'_, DescriptionIndex>| self.servers.index(*gradient.parameter());
@@ -198,7 +224,9 @@ impl Updater for Remote {
             .iter()
             .filter_map(|gradient| Some(gradient.with_parameter(there(gradient)?)))
             .collect();
-        self.renew(&gradients, Some(samples))
+        let mut rows = self.room(next.unwrap_or_default());
+        self.exchange(Some((&gradients[..], samples)), &mut rows, next.unwrap_or_default())?;
+        Ok(next.map(|_| rows))
     }
 
     fn start_pass(&mut self) -> Result<()> {
@@ -209,7 +237,7 @@ impl Updater for Remote {
         self.client().finish_pass()?;
         self.is_resting = false;
         // The others may have had more batches.
-        self.renew(&[], None)
+        self.renew()
     }
 
     fn rest(&mut self) -> Result<()> {

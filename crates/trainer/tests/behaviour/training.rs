@@ -4,7 +4,7 @@ use crate::net::{self, TABLE, WORDS, batch, network, optimizer, parameters};
 use crate::servers::Servers;
 use std::sync::Arc;
 use table::optimizer::Settings;
-use trainer::{Parameters, Trainer, View};
+use trainer::{Fed, Parameters, Trainer, View};
 
 const SAMPLES: usize = 8;
 const PASSES: usize = 2;
@@ -78,6 +78,84 @@ fn one_trainer_through_a_server_gives_the_bits_of_training_alone() {
         }
         trainer.goodbye().unwrap();
     }
+}
+
+/// As [`train`], with every batch announced while the one before is computed.
+fn train_announced(trainer: &mut Trainer) {
+    for pass in 0..PASSES {
+        trainer.start_pass().unwrap();
+        let given = |step| batch(pass * STEPS + step, 0, SAMPLES);
+        let mut next: Fed = given(0).into();
+        for step in 0..STEPS {
+            let this = next;
+            // The last of a pass is followed by nothing, and that of a call by one not announced.
+            next = match step + 1 < STEPS {
+                true => trainer.announce(given(step + 1)).unwrap().into(),
+                false => given(0).into(),
+            };
+            trainer.forward_backward(this).unwrap();
+            trainer.update().unwrap();
+        }
+        trainer.finish_pass().unwrap();
+    }
+}
+
+#[test]
+fn announcing_batches_changes_no_bit() {
+    for (json, settings) in cases() {
+        let local = train_locally(json, settings);
+        let servers = Servers::start(2, 1);
+        let remote = parameters(Some(WORDS), settings);
+        let (network, optimizer) = (network(Some(WORDS)), optimizer(json));
+        let mut trainer =
+            Trainer::remote(network, Arc::clone(&remote), optimizer, servers.config(0)).unwrap();
+        train_announced(&mut trainer);
+        assert_eq!(values(&local, View::Present), values(&remote, View::Present), "{json}");
+        trainer.goodbye().unwrap();
+    }
+    let alone = parameters(Some(WORDS), Settings::default());
+    let mut trainer =
+        Trainer::local(network(Some(WORDS)), Arc::clone(&alone), optimizer(PLAIN)).unwrap();
+    train_announced(&mut trainer);
+    let expected = train_locally(PLAIN, Settings::default());
+    assert_eq!(values(&expected, View::Present), values(&alone, View::Present));
+}
+
+#[test]
+fn rows_that_were_set_meanwhile_are_those_that_an_announced_batch_sees() {
+    let servers = Servers::start(1, 1);
+    let remote = parameters(Some(WORDS), Settings::default());
+    let (network, optimizer) = (network(Some(WORDS)), optimizer(PLAIN));
+    let mut trainer =
+        Trainer::remote(network, Arc::clone(&remote), optimizer, servers.config(0)).unwrap();
+    let keys: Vec<u64> = (0..WORDS as u64).collect();
+    let mut costs = [0.0; 2];
+    for (cost, is_set) in costs.iter_mut().zip([false, true]) {
+        remote.store_rows(TABLE, &keys, &vec![0.25; WORDS * 4]).unwrap();
+        let next = trainer.announce(batch(1, 0, SAMPLES)).unwrap();
+        trainer.forward_backward(batch(0, 0, SAMPLES)).unwrap();
+        trainer.update().unwrap();
+        if is_set {
+            remote.store_rows(TABLE, &keys, &vec![50.0; WORDS * 4]).unwrap();
+        }
+        *cost = trainer.forward_backward(next).unwrap().cost;
+    }
+    assert!((costs[0] - costs[1]).abs() > 1e-3, "{costs:?}");
+    trainer.goodbye().unwrap();
+}
+
+#[test]
+fn what_is_wrong_with_an_announced_batch_is_told_when_it_is_run() {
+    let parameters = parameters(Some(WORDS), Settings::default());
+    let network = network(Some(WORDS));
+    let mut trainer = Trainer::local(network, parameters, optimizer(PLAIN)).unwrap();
+    let mut wrong = batch(1, 0, SAMPLES);
+    wrong.inputs.pop();
+    let next = trainer.announce(wrong).unwrap();
+    trainer.forward_backward(batch(0, 0, SAMPLES)).unwrap();
+    trainer.update().unwrap();
+    let error = trainer.forward_backward(next).unwrap_err();
+    assert!(error.message().contains("number of data layers"), "{error}");
 }
 
 #[test]

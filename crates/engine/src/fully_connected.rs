@@ -1,0 +1,158 @@
+//! `x·w + b`, and ReLU of it, as one operation: the product is written once, and bias and ReLU are
+//! applied where it lies, where Burn's operations make a tensor of each step.
+
+use crate::fused::{self, Fused};
+use crate::product::{Matrix, product};
+use crate::vector::widely;
+use burn::tensor::Tensor;
+use std::sync::{Arc, OnceLock};
+
+/// The output for rows `x`, with a bias of one row, on the CPU.
+pub(crate) fn fully_connected(
+    x: Tensor<2>,
+    w: Tensor<2>,
+    b: Tensor<2>,
+    is_relu: bool,
+) -> Tensor<2> {
+    let [inner, width] = w.dims();
+    let operation = FullyConnected { inner, width, is_relu, above: OnceLock::new() };
+    fused::apply(Arc::new(operation), vec![x, w, b])
+}
+
+#[derive(Debug)]
+struct FullyConnected {
+    inner: usize,
+    width: usize,
+    is_relu: bool,
+    /// For ReLU: 1 where the output is above 0.
+    above: OnceLock<Vec<u8>>,
+}
+
+impl Fused for FullyConnected {
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn forward(&self, inputs: &[&[f32]]) -> Vec<f32> {
+        let &[x, w, b] = inputs else { unreachable!("three inputs") };
+        let x = Matrix::of_width(x, self.inner);
+        let mut output = product(x, Matrix::of_width(w, self.width));
+        let mut above = vec![0; if self.is_relu { output.len() } else { 0 }];
+        widely(
+            #[inline(always)]
+            || {
+                for row in output.chunks_exact_mut(self.width) {
+                    row.iter_mut().zip(b).for_each(|(number, bias)| *number += bias);
+                }
+                for (number, above) in output.iter_mut().zip(&mut above) {
+                    *above = u8::from(*number > 0.0);
+                    // What is no number stays none, so that it is found.
+                    *number = if *number <= 0.0 { 0.0 } else { *number };
+                }
+            },
+        );
+        assert!(self.above.set(above).is_ok(), "an application runs once");
+        output
+    }
+
+    fn backward(&self, inputs: &[&[f32]], gradient: &[f32], wanted: &[bool]) -> Vec<Vec<f32>> {
+        let &[x, w, _] = inputs else { unreachable!("three inputs") };
+        let Some(above) = self.above.get() else { unreachable!("the output comes first") };
+        let mut bias = vec![0.0; self.width];
+        let mut masked = Vec::with_capacity(above.len());
+        widely(
+            #[inline(always)]
+            || {
+                let pairs = gradient.iter().zip(above);
+                masked.extend(pairs.map(|(number, above)| match above {
+                    0 => 0.0,
+                    _ => *number,
+                }));
+                let gradient = if self.is_relu { &masked[..] } else { gradient };
+                for row in gradient.chunks_exact(self.width) {
+                    bias.iter_mut().zip(row).for_each(|(sum, number)| *sum += number);
+                }
+            },
+        );
+        let gradient = if self.is_relu { &masked[..] } else { gradient };
+        let gradient = Matrix::of_width(gradient, self.width);
+        let mut found = Vec::with_capacity(3);
+        if wanted[0] {
+            found.push(product(gradient, Matrix::of_width(w, self.width).transposed()));
+        }
+        if wanted[1] {
+            found.push(product(Matrix::of_width(x, self.inner).transposed(), gradient));
+        }
+        if wanted[2] {
+            found.push(bias);
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::argument::numbers;
+    use burn::tensor::{Device, TensorData, activation};
+    use proptest::prelude::*;
+
+    type Made = (Vec<f32>, [Vec<f32>; 3]);
+
+    /// The output, and the gradients of inputs for a gradient of the output.
+    fn run(
+        [x, w, b, gradient]: [(Vec<f32>, [usize; 2]); 4],
+        operation: impl Fn(Tensor<2>, Tensor<2>, Tensor<2>) -> Tensor<2>,
+    ) -> Made {
+        let device = Device::flex();
+        let tensor =
+            |(values, dims)| Tensor::<2>::from_data(TensorData::new(values, dims), &device);
+        let [x, w, b] = [x, w, b].map(|one| tensor(one).autodiff().require_grad());
+        let output = operation(x.clone(), w.clone(), b.clone());
+        let weighted = output.clone() * tensor(gradient).autodiff();
+        let mut found = weighted.sum().backward();
+        let gradients = [x, w, b].map(|one| numbers(one.grad_remove(&mut found).unwrap()));
+        (numbers(output), gradients)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn both_ways_agree(
+            (rows, inner, width) in (1..9usize, 1..40usize, 1..40usize),
+            seed in proptest::collection::vec(-2.0..2.0f32, 64), is_relu: bool,
+        ) {
+            let values = |count: usize, step: usize| -> Vec<f32> {
+                (0..count).map(|place| seed[(place * step + step) % 61]).collect()
+            };
+            let inputs = || [
+                (values(rows * inner, 3), [rows, inner]),
+                (values(inner * width, 7), [inner, width]),
+                (values(width, 11), [1, width]),
+                (values(rows * width, 13), [rows, width]),
+            ];
+            let found = run(inputs(), |x, w, b| fully_connected(x, w, b, is_relu));
+            let expected = run(inputs(), |x, w, b| {
+                let sum = x.matmul(w) + b;
+                if is_relu { activation::relu(sum) } else { sum }
+            });
+            let near = |found: &[f32], expected: &[f32]| {
+                assert_eq!(found.len(), expected.len());
+                for (found, expected) in found.iter().zip(expected) {
+                    assert!((found - expected).abs() < 1e-3, "{found} instead of {expected}");
+                }
+            };
+            near(&found.0, &expected.0);
+            found.1.iter().zip(&expected.1).for_each(|(found, expected)| near(found, expected));
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_hidden() {
+        let one = |number| (vec![number], [1, 1]);
+        let inputs = [one(f32::NAN), one(1.0), one(0.0), one(1.0)];
+        let (output, _) = run(inputs, |x, w, b| fully_connected(x, w, b, true));
+        assert!(output[0].is_nan());
+    }
+}

@@ -1,0 +1,185 @@
+//! Lines, one after the other: of text files, of gzip files, of RecordIO files whose records are
+//! lines, or of whoever else has some. What a file is, its first bytes say.
+
+use contract::{Error, Kind, Result};
+use flate2::read::MultiGzDecoder;
+use recordio::ReadOptions;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A line that is longer is refused.
+pub const LINE_BYTES_MAX: usize = 16 << 20;
+
+const READ_BYTES: usize = 256 << 10;
+const RECORDIO_MAGIC: [u8; 4] = 0x0102_0304_u32.to_le_bytes();
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// Where lines come from.
+pub trait Lines: Send {
+    /// Appends the next line, without its end, and says where it is; `None` at the end. After an
+    /// error it is not asked again.
+    fn read(&mut self, out: &mut Vec<u8>) -> Result<Option<Place>>;
+}
+
+/// Where a line is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file, or whatever else it is in.
+    pub source: Arc<str>,
+    /// Of the line in it, from 1.
+    pub number: u64,
+}
+
+/// The lines of files, in order.
+pub(crate) struct FileLines {
+    paths: std::vec::IntoIter<PathBuf>,
+    open: Option<Open>,
+}
+
+struct Open {
+    source: Arc<str>,
+    number: u64,
+    content: Content,
+}
+
+enum Content {
+    Text(BufReader<File>),
+    Gzip(Box<BufReader<MultiGzDecoder<BufReader<File>>>>),
+    Records(Box<recordio::Reader>),
+}
+
+impl FileLines {
+    pub(crate) fn new(paths: Vec<PathBuf>) -> FileLines {
+        FileLines { paths: paths.into_iter(), open: None }
+    }
+}
+
+impl Lines for FileLines {
+    fn read(&mut self, out: &mut Vec<u8>) -> Result<Option<Place>> {
+        loop {
+            let open = match &mut self.open {
+                Some(open) => open,
+                None => match self.paths.next() {
+                    Some(path) => self.open.insert(Open::new(&path)?),
+                    None => return Ok(None),
+                },
+            };
+            if open.read(out)? {
+                open.number += 1;
+                let source = Arc::clone(&open.source);
+                return Ok(Some(Place { source, number: open.number }));
+            }
+            self.open = None;
+        }
+    }
+}
+
+impl Open {
+    fn new(path: &Path) -> Result<Open> {
+        let failed = |source: std::io::Error| {
+            Error::io("cannot read a file of training data", source).with("file", path.display())
+        };
+        let mut file = File::open(path).map_err(failed)?;
+        let mut start = Vec::new();
+        Read::by_ref(&mut file).take(4).read_to_end(&mut start).map_err(failed)?;
+        let content = if start.starts_with(&RECORDIO_MAGIC) {
+            drop(file);
+            let reader = recordio::Reader::open(&[path.to_owned()], ReadOptions::default())?;
+            Content::Records(Box::new(reader))
+        } else {
+            file.rewind().map_err(failed)?;
+            let file = BufReader::with_capacity(READ_BYTES, file);
+            match start.starts_with(&GZIP_MAGIC) {
+                false => Content::Text(file),
+                true => {
+                    let text = BufReader::with_capacity(READ_BYTES, MultiGzDecoder::new(file));
+                    Content::Gzip(Box::new(text))
+                }
+            }
+        };
+        Ok(Open { source: path.display().to_string().into(), number: 0, content })
+    }
+
+    /// Appends the next line; false at the end.
+    fn read(&mut self, out: &mut Vec<u8>) -> Result<bool> {
+        let before = out.len();
+        let read = match &mut self.content {
+            Content::Text(text) => read_line(text, out),
+            Content::Gzip(text) => read_line(&mut **text, out),
+            Content::Records(records) => match records.read()? {
+                None => Ok(false),
+                Some(record) => take_record(record, out).map(|()| true),
+            },
+        };
+        let is_read = read.map_err(|error| {
+            error.with("file", &self.source).with(self.content.unit(), self.number + 1)
+        })?;
+        if is_read && out[before..].last() == Some(&b'\r') {
+            out.pop();
+        }
+        Ok(is_read)
+    }
+}
+
+impl Content {
+    fn unit(&self) -> &'static str {
+        match self {
+            Content::Text(_) | Content::Gzip(_) => "line",
+            Content::Records(_) => "record",
+        }
+    }
+}
+
+/// A record is a line, with or without its end.
+fn take_record(record: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let line = record.strip_suffix(b"\n").unwrap_or(record);
+    if memchr::memchr(b'\n', line).is_some() {
+        return Err(Error::new(Kind::Damaged, "a record must be one line, but has several"));
+    }
+    if line.len() > LINE_BYTES_MAX {
+        return Err(too_long());
+    }
+    out.extend_from_slice(line);
+    Ok(())
+}
+
+fn read_line(text: &mut impl BufRead, out: &mut Vec<u8>) -> Result<bool> {
+    let before = out.len();
+    loop {
+        let buffer = match text.fill_buf() {
+            Ok(buffer) => buffer,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error)
+                if error.kind() == std::io::ErrorKind::InvalidInput
+                    || error.kind() == std::io::ErrorKind::UnexpectedEof =>
+            {
+                return Err(Error::new(Kind::Damaged, "the compressed file is damaged or cut off")
+                    .because(error));
+            }
+            Err(error) => return Err(Error::io("cannot read a file of training data", error)),
+        };
+        if buffer.is_empty() {
+            // The last line may have no end.
+            return Ok(out.len() > before);
+        }
+        let (end, used) = match memchr::memchr(b'\n', buffer) {
+            Some(end) => (end, end + 1),
+            None => (buffer.len(), buffer.len()),
+        };
+        if out.len() - before + end > LINE_BYTES_MAX {
+            return Err(too_long());
+        }
+        out.extend_from_slice(&buffer[..end]);
+        let is_whole = used > end;
+        text.consume(used);
+        if is_whole {
+            return Ok(true);
+        }
+    }
+}
+
+fn too_long() -> Error {
+    Error::new(Kind::LimitExceeded, "a line has more than 16 MiB; is this a text of lines?")
+}
