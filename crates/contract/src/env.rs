@@ -64,6 +64,10 @@ pub struct Environment {
     pub output_dir: String,
     /// Where servers keep checkpoints.
     pub checkpoint_dir: String,
+    /// Seconds between two checkpoints, if the user said it.
+    pub checkpoint_interval_seconds: Option<u64>,
+    /// The checkpoint that servers begin with: `latest`, `common` or a number; empty for none.
+    pub restore: String,
     /// The number of trainers: `num_gradient_servers`.
     pub trainers: u32,
     /// The number of parameter servers.
@@ -106,6 +110,8 @@ impl Default for Environment {
             log_dir: String::new(),
             output_dir: String::new(),
             checkpoint_dir: String::new(),
+            checkpoint_interval_seconds: None,
+            restore: String::new(),
             trainers: 1,
             pservers: 0,
             pserver_endpoints: Vec::new(),
@@ -402,7 +408,7 @@ mod tests {
 
     prop_compose! {
         fn environments()(
-            texts in prop::collection::vec("\\PC{0,9}", 12),
+            texts in prop::collection::vec("\\PC{0,9}", 13),
             (passes, threads, trainers) in (prop::option::of(1..u32::MAX), 1..u32::MAX, 1..u32::MAX),
             mode in prop_oneof![Just(Mode::Async), Just(Mode::Hybrid), any::<u32>().prop_map(Mode::Stale)],
             role in prop::sample::select(&Role::ALL[..]),
@@ -413,14 +419,16 @@ mod tests {
             (first, dense, sparse) in (prop_oneof![Just(0), 1..60_000_u16], 1..1000_u16, 0..1000_u16),
         ) -> Environment {
             let [job, user, datacenter, package, entry, topology, address, pod_name, namespace,
-                log_dir, output_dir, checkpoint_dir] = texts.try_into().unwrap();
+                log_dir, output_dir, checkpoint_dir, restore] = texts.try_into().unwrap();
             let master = pserver_endpoints.first().cloned();
             Environment {
                 job, user, datacenter, package, entry, topology, passes, mode, role,
                 rank: rank.map(|rank| rank % trainers), attempt, use_gpu, threads, address,
-                pod_name, namespace, log_dir, output_dir, checkpoint_dir, trainers, pservers,
+                pod_name, namespace, log_dir, output_dir, checkpoint_dir, restore, trainers,
+                pservers,
                 pserver_endpoints, trainer_hosts, master,
                 ports: Ports { first, dense, sparse }, is_local, rpc_deadline_ms,
+                checkpoint_interval_seconds: rpc_deadline_ms,
                 token: token.map(Secret::new),
             }
         }

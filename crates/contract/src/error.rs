@@ -57,6 +57,25 @@ impl Kind {
         Kind::Io,
     ];
 
+    /// The kind as programs write it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Invalid => "invalid",
+            Kind::NotFound => "not_found",
+            Kind::AlreadyExists => "already_exists",
+            Kind::Unauthenticated => "unauthenticated",
+            Kind::Forbidden => "forbidden",
+            Kind::Conflict => "conflict",
+            Kind::LimitExceeded => "limit_exceeded",
+            Kind::Damaged => "damaged",
+            Kind::Unsupported => "unsupported",
+            Kind::Unavailable => "unavailable",
+            Kind::Timeout => "timeout",
+            Kind::Interrupted => "interrupted",
+            Kind::Io => "io",
+        }
+    }
+
     /// Whether the same call may succeed later without anybody changing anything.
     pub fn is_retryable(self) -> bool {
         matches!(self, Kind::Unavailable | Kind::Timeout)

@@ -15,6 +15,7 @@ pub mod mode;
 pub mod role;
 mod word;
 
+pub mod checksum;
 pub mod name;
 pub mod path;
 pub mod port;

@@ -136,6 +136,16 @@ impl PfsPath {
                 part if part.chars().any(char::is_control) => {
                     return Err(refuse("the path has a control character: rename the file"));
                 }
+                part if part.chars().any(is_invisible) => {
+                    let why = "the path has a character that is invisible or turns the direction of \
+                               writing: rename the file";
+                    return Err(refuse(why));
+                }
+                part if part.chars().all(is_like_a_dot) && !part.is_ascii() => {
+                    return Err(refuse(
+                        "a name in the path looks like .. and is not: rename the file",
+                    ));
+                }
                 part if part.len() > COMPONENT_BYTES_MAX => {
                     return Err(refuse("a file name in the path is longer than 255 bytes"));
                 }
@@ -145,6 +155,18 @@ impl PfsPath {
         check_length(&self.to_string())?;
         Ok(self)
     }
+}
+
+/// Characters by which one name passes for another: zero width, line separators, and those that
+/// turn the direction of writing. Joiners, which some languages need, are not among them.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Dots that other systems may take for `.`.
+fn is_like_a_dot(c: char) -> bool {
+    matches!(c, '.' | '\u{2024}' | '\u{2025}' | '\u{ff0e}' | '\u{fe52}')
 }
 
 fn check_length(text: &str) -> Result<()> {
@@ -187,6 +209,7 @@ mod tests {
         check("/pfs/dc2/public/dataset", "/pfs/dc2/public/dataset");
         check("/pfs/public/dataset", "/pfs/dc1/public/dataset");
         check("/pfs/public", "/pfs/dc1/public");
+        check("/pfs/public/数据／集.é", "/pfs/dc1/public/数据／集.é");
     }
 
     #[test]
@@ -209,6 +232,10 @@ mod tests {
             "/pfs/dc1/home/u/a\0b",
             "/pfs/./home/u",
             "/pfsx/dc1/home/u",
+            "/pfs/dc1/home/u/a\u{202e}fdp.exe",
+            "/pfs/dc1/home/u/a\u{200b}b",
+            "/pfs/dc1/home/u/\u{ff0e}\u{ff0e}/x",
+            "/pfs/dc1/home/u/\u{2025}",
         ] {
             assert!(parse(text).is_err(), "{text}");
         }

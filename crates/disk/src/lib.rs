@@ -6,13 +6,17 @@
 //! that is not published is removed when it is dropped; after `kill -9` it stays, and
 //! [`PARTIAL_END`] tells a sweeper what it is.
 //!
-//! This crate knows no format and no job; it neither reads files nor removes published ones.
+//! Folders that others filled are removed by [`remove_tree`], however deep they are.
+//!
+//! This crate knows no format and no job.
 
 mod file;
 mod folder;
+mod tree;
 
 pub use file::{Access, PendingFile, publish};
 pub use folder::{publish_folder, sync_folder};
+pub use tree::remove_tree;
 
 use contract::{Error, Result};
 use std::ffi::OsString;

@@ -49,7 +49,14 @@ pub(super) const FACTS: &[Fact] = &[
         |e| optional(e.rank.as_ref()),
         |e, v| number(e.rank.insert(0), v),
     )
-    .or(&["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"]),
+    .or(&[
+        "OMPI_COMM_WORLD_RANK",
+        "PMI_RANK",
+        "SLURM_PROCID",
+        "VC_TASK_INDEX",
+        "VK_TASK_INDEX",
+        "JOB_COMPLETION_INDEX",
+    ]),
     fact(&["PADDLE_ATTEMPT"], |e| e.attempt.to_string(), |e, v| number(&mut e.attempt, v)),
     fact(&["PADDLE_INIT_USE_GPU"], |e| flag(e.use_gpu), |e, v| set(&mut e.use_gpu, boolean(v))),
     fact(
@@ -69,6 +76,12 @@ pub(super) const FACTS: &[Fact] = &[
         |e, v| text(&mut e.checkpoint_dir, v),
     ),
     fact(
+        &["PADDLE_CHECKPOINT_INTERVAL"],
+        |e| optional(e.checkpoint_interval_seconds.as_ref()),
+        |e, v| number(e.checkpoint_interval_seconds.insert(0), v),
+    ),
+    fact(&["PADDLE_RESTORE"], |e| e.restore.clone(), |e, v| text(&mut e.restore, v)),
+    fact(
         &["PADDLE_INIT_NUM_GRADIENT_SERVERS", "TRAINERS", "PADDLE_TRAINERS_NUM"],
         |e| e.trainers.to_string(),
         |e, v| number(&mut e.trainers, v),
@@ -78,8 +91,10 @@ pub(super) const FACTS: &[Fact] = &[
         &["PADDLE_TRAINER_IPS"],
         |e| render_endpoints(&e.trainer_hosts),
         |e, v| set(&mut e.trainer_hosts, parse_endpoints(v)),
-    ),
-    fact(&["PADDLE_PSERVER_IPS"], |e| servers(e, Endpoint::without_port), find_servers),
+    )
+    .or(&["VC_TRAINER_HOSTS"]),
+    fact(&["PADDLE_PSERVER_IPS"], |e| servers(e, Endpoint::without_port), find_servers)
+        .or(&["VC_PSERVER_HOSTS"]),
     fact(
         &["PADDLE_PSERVERS_IP_PORT_LIST"],
         |e| servers(e, |server| server.with_port(e.ports.first)),

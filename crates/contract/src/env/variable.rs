@@ -118,11 +118,42 @@ pub const VARIABLES: &[Variable] = &[
     cluster("PMI_SIZE", "the number of trainers under MPICH and Intel MPI", "2"),
     cluster("SLURM_PROCID", "the rank under Slurm", "0"),
     cluster("SLURM_NTASKS", "the number of trainers under Slurm", "2"),
+    cluster("VC_TASK_INDEX", "the rank under Volcano with its plugin `env`", "0"),
+    cluster("VK_TASK_INDEX", "as VC_TASK_INDEX, in older releases", "0"),
+    cluster("JOB_COMPLETION_INDEX", "the rank in an Indexed Job of Kubernetes", "0"),
+    cluster(
+        "VC_PSERVER_HOSTS",
+        "the parameter servers under Volcano with its plugin `svc`",
+        "ctr-pserver-0.ctr,ctr-pserver-1.ctr",
+    ),
+    cluster(
+        "VC_TRAINER_HOSTS",
+        "the trainers under Volcano with its plugin `svc`",
+        "ctr-trainer-0.ctr,ctr-trainer-1.ctr",
+    ),
     // What users add.
     user("PADDLE_TRAINERS", "the number of trainers, in older manifests", "2"),
     user("PADDLE_PSERVERS", "the number of parameter servers, in older manifests", "2"),
     user("CPU_NUM", "threads inside one trainer, in Fluid manifests", "2"),
     user("FLAGS_rpc_deadline", "milliseconds to wait for a server's answer", "180000"),
+    user("PADDLE_CHECKPOINT_INTERVAL", "seconds between two checkpoints", "60"),
+    user(
+        "PADDLE_RESTORE",
+        "the checkpoint that servers begin with: latest, common or a number",
+        "common",
+    ),
+    Variable {
+        name: "TRAIN_LIST",
+        meaning: "the list of files that `paddle_k8s start_trainer v1` shares out to trainers",
+        example: "/pfs/dc1/home/wuyi/train.list",
+        set_by: SetBy::CommandUser,
+    },
+    Variable {
+        name: "OUTPUT",
+        meaning: "where the trainers of `paddle_k8s start_trainer v1` save the model",
+        example: "/pfs/dc1/home/wuyi/output",
+        set_by: SetBy::CommandUser,
+    },
     Variable {
         name: "PADDLE_JOBS_DIR",
         meaning: "where `paddle` keeps what it knows of jobs on this machine",

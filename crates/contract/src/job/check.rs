@@ -129,6 +129,17 @@ impl JobSpec {
         if dir.is_empty() && (interval_seconds.is_some() || restore.is_some()) {
             return Err(bad("checkpoint.dir", "", "name the folder of the checkpoints"));
         }
+        let is_for_servers = [
+            ("checkpoint.restore", restore.is_some()),
+            ("checkpoint.interval_seconds", interval_seconds.is_some()),
+            ("metrics_port", self.metrics_port.is_some()),
+        ];
+        if let (0, Some((field, _))) =
+            (self.pservers, is_for_servers.iter().find(|(_, said)| *said))
+        {
+            let fix = format!("{field} is for parameter servers: ask for one, or leave it out");
+            return Err(bad("pservers", 0, &fix));
+        }
         if !self.master && self.data != DataSpec::default() {
             let fix = "a master hands the data out: use true, or leave `data` out";
             return Err(bad("master", false, fix));
@@ -157,6 +168,10 @@ impl JobSpec {
         if memory == Some(Quantity::ZERO) {
             let fix = "give the bytes that a replica needs, such as 1Gi, or leave it out";
             return refuse("memory", Quantity::ZERO, fix);
+        }
+        if let Some(memory) = memory.filter(|memory| memory.bytes() < MEMORY_BYTES_MIN) {
+            let fix = format!("a replica needs at least 1Mi: did you mean {}?", meant(memory));
+            return refuse("memory", memory, &fix);
         }
         if gpu.count().is_none() {
             return refuse("gpu", gpu, "use a whole number");
@@ -188,6 +203,18 @@ impl JobSpec {
             return Err(bad("env", format!("{bytes} bytes"), &fix));
         }
         Ok(())
+    }
+}
+
+/// The least memory of a replica. Less is a slip: `512m` is half a byte, `1024` are bytes.
+const MEMORY_BYTES_MIN: u64 = 1 << 20;
+
+/// What was probably meant by too little memory: the same number, in Mi.
+fn meant(memory: Quantity) -> String {
+    match (memory.cores_milli(), memory.bytes()) {
+        (milli @ ..1000, _) => format!("{milli}Mi"),
+        (_, bytes @ ..0x1_0000) => format!("{bytes}Mi"),
+        _ => "512Mi".to_owned(),
     }
 }
 
@@ -252,6 +279,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_for_servers_needs_servers() {
+        let alone = |change: fn(&mut JobSpec)| {
+            let mut spec = JobSpec { pservers: 0, ..good() };
+            spec.checkpoint.dir = "ck".into();
+            spec.check().unwrap();
+            change(&mut spec);
+            spec.check().unwrap_err().to_string()
+        };
+        let text = alone(|spec| spec.checkpoint.restore = Some(crate::job::Restore::Latest));
+        assert!(text.contains("pservers") && text.contains("checkpoint.restore"), "{text}");
+        assert!(alone(|spec| spec.metrics_port = Some(9100)).contains("metrics_port"));
+        let text = alone(|spec| spec.checkpoint.interval_seconds = Some(1));
+        assert!(text.contains("checkpoint.interval_seconds"), "{text}");
+    }
+
+    #[test]
     fn identity_is_checked() {
         insta::assert_snapshot!(error(|spec| spec.version = 4), @"this version of the job spec is not known here: use matching releases (version: 4, known: 3)");
         insta::assert_snapshot!(error(|spec| spec.name = "my job".into()), @"a job name cannot have ' ': use letters, digits, `-`, `.` and `_` (name: my job, position: 3, field: name)");
@@ -294,6 +337,16 @@ mod tests {
         let half = Quantity::from_milli(500);
         insta::assert_snapshot!(error(|spec| spec.resources.trainer.cpu = Some(Quantity::ZERO)), @"bad cpu: use at least 1m, or leave it out for no limit (value: 0, role: trainer)");
         insta::assert_snapshot!(error(|spec| spec.resources.master.memory = Some(Quantity::ZERO)), @"bad memory: give the bytes that a replica needs, such as 1Gi, or leave it out (value: 0, role: master)");
+        let memory = |text: &str| {
+            let memory = text.parse().unwrap();
+            error(|spec| spec.resources.trainer.memory = Some(memory))
+        };
+        insta::assert_snapshot!(memory("512m"), @"bad memory: a replica needs at least 1Mi: did you mean 512Mi? (value: 512m, role: trainer)");
+        insta::assert_snapshot!(memory("1024"), @"bad memory: a replica needs at least 1Mi: did you mean 1024Mi? (value: 1Ki, role: trainer)");
+        insta::assert_snapshot!(memory("512Ki"), @"bad memory: a replica needs at least 1Mi: did you mean 512Mi? (value: 512Ki, role: trainer)");
+        let mut least = good();
+        least.resources.trainer.memory = Some("1Mi".parse().unwrap());
+        least.check().unwrap();
         insta::assert_snapshot!(error(|spec| spec.resources.trainer.gpu = half), @"bad gpu: use a whole number (value: 500m, role: trainer)");
         insta::assert_snapshot!(error(|spec| spec.resources.pserver.gpu = Quantity::whole(1)), @"bad gpu: only trainers use devices: use 0 (value: 1, role: pserver)");
     }

@@ -1,0 +1,164 @@
+//! Files of this machine: what is below a directory, and how a file is described to the server.
+
+use contract::checksum::Checksum;
+use contract::{Error, Result};
+use std::fs::{self, Metadata};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+/// A file or an empty directory of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its names below the directory that was walked, joined by `/`.
+    pub relative: String,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// Its length.
+    pub bytes: u64,
+    /// Its permissions, where the system has any.
+    pub mode: Option<u32>,
+    /// When it was changed.
+    pub modified_ms: Option<u64>,
+}
+
+/// Directories in directories.
+const DEPTH_MAX: usize = 256;
+
+/// Everything below a directory, in order. `skip` is told what is neither file nor directory, such
+/// as links, which are left out.
+pub fn walk(top: &Path, skip: &mut dyn FnMut(&Path)) -> Result<Vec<LocalFile>> {
+    let mut files = Vec::new();
+    walk_below(top, "", 0, &mut files, skip)?;
+    Ok(files)
+}
+
+fn walk_below(
+    directory: &Path,
+    prefix: &str,
+    depth: usize,
+    files: &mut Vec<LocalFile>,
+    skip: &mut dyn FnMut(&Path),
+) -> Result<()> {
+    let refused = unreadable(directory);
+    if depth > DEPTH_MAX {
+        let message = "there are too many directories in each other";
+        return Err(Error::invalid(message).with("directory", directory.display()));
+    }
+    let entries: std::io::Result<Vec<_>> = fs::read_dir(directory).map_err(&refused)?.collect();
+    let mut entries = entries.map_err(&refused)?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        let Some(name) = entry.file_name().to_str().map(str::to_owned) else {
+            let message = "the name of a file is no UTF-8: rename it";
+            return Err(Error::invalid(message).with("file", path.display()));
+        };
+        let relative = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
+        let kind = entry.file_type().map_err(unreadable(&path))?;
+        if kind.is_dir() {
+            let file = LocalFile {
+                is_directory: true,
+                bytes: 0,
+                ..describe(&path, relative.clone(), &entry.metadata().map_err(unreadable(&path))?)
+            };
+            files.push(file);
+            walk_below(&path, &relative, depth + 1, files, skip)?;
+        } else if kind.is_file() {
+            let metadata = entry.metadata().map_err(unreadable(&path))?;
+            files.push(describe(&path, relative, &metadata));
+        } else {
+            skip(&path);
+        }
+    }
+    Ok(())
+}
+
+/// A file as it is now.
+pub(crate) fn describe(path: &Path, relative: String, metadata: &Metadata) -> LocalFile {
+    LocalFile {
+        path: path.to_owned(),
+        relative,
+        is_directory: metadata.is_dir(),
+        bytes: metadata.len(),
+        mode: mode(metadata),
+        modified_ms: modified_ms(metadata),
+    }
+}
+
+impl LocalFile {
+    /// A file that somebody named. A link that they name is followed.
+    pub fn named(path: &Path) -> Result<LocalFile> {
+        let metadata = fs::metadata(path).map_err(unreadable(path))?;
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        if !metadata.is_file() && !metadata.is_dir() {
+            let message = "this is neither a file nor a directory";
+            return Err(Error::invalid(message).with("file", path.display()));
+        }
+        Ok(describe(path, name.unwrap_or_default(), &metadata))
+    }
+}
+
+/// Names what is sent, so that it is known again after an interruption: another file, or one that
+/// was changed, has another name.
+pub(crate) fn source(path: &Path, metadata: &Metadata) -> String {
+    let absolute = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let modified = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let nanos = modified.map_or(0, |at| at.as_nanos());
+    let facts = format!("{} {nanos} {} {}", metadata.len(), identity(metadata), absolute.display());
+    Checksum::of(facts.as_bytes()).to_string()
+}
+
+/// When a file was changed.
+pub(crate) fn modified_ms(metadata: &Metadata) -> Option<u64> {
+    let at = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(at.as_millis()).ok()
+}
+
+#[cfg(unix)]
+fn mode(metadata: &Metadata) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt;
+    Some(metadata.permissions().mode() & 0o777)
+}
+
+#[cfg(not(unix))]
+fn mode(_: &Metadata) -> Option<u32> {
+    None
+}
+
+#[cfg(unix)]
+fn identity(metadata: &Metadata) -> String {
+    use std::os::unix::fs::MetadataExt;
+    format!("{} {}", metadata.dev(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> String {
+    String::new()
+}
+
+/// A file of this machine cannot be read.
+pub(crate) fn unreadable(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
+    move |source| Error::io("cannot read", source).with("file", path.display())
+}
+
+/// A file of this machine cannot be written.
+pub(crate) fn unwritable(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
+    move |source| Error::io("cannot write", source).with("file", path.display())
+}
+
+/// Gives a finished file the time and permissions it has in the cloud.
+pub(crate) fn dress(file: &fs::File, mode: Option<u32>, ms: Option<u64>) -> std::io::Result<()> {
+    #[cfg(unix)]
+    if let Some(mode) = mode.filter(|mode| *mode != 0) {
+        use std::os::unix::fs::PermissionsExt;
+        file.set_permissions(fs::Permissions::from_mode(mode & 0o777))?;
+    }
+    #[cfg(not(unix))]
+    let _ = mode;
+    match ms {
+        Some(ms) => file.set_modified(UNIX_EPOCH + std::time::Duration::from_millis(ms)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,416 @@
+//! What a copy consists of: which files become which, by the rules of the system's own `cp`. What is
+//! there is looked at; nothing is moved yet.
+
+use super::local::{LocalFile, walk};
+use super::{Item, Options, Outcome, Watcher};
+use crate::client::Client;
+use contract::api::file::{Entry, EntryKind, ListQuery, Relocate};
+use contract::path::PfsPath;
+use contract::{Error, Kind, Result};
+use std::path::{Path, PathBuf};
+
+/// What has to be made, and what has to be moved. Directories are made first, each after the one
+/// that it is in.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Directories of this machine.
+    pub local_directories: Vec<PathBuf>,
+    /// Directories of the cloud.
+    pub cloud_directories: Vec<PfsPath>,
+    /// Files, all of them in one direction.
+    pub items: Vec<Item>,
+    /// The direction.
+    pub direction: Direction,
+    /// Where files go that are copied inside the cloud, one for each item.
+    pub places: Vec<PfsPath>,
+}
+
+/// Which way files go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// To the cloud.
+    #[default]
+    Up,
+    /// From the cloud.
+    Down,
+    /// Inside the cloud.
+    Inside,
+}
+
+/// Whether a path is of the cloud.
+pub fn is_cloud(text: &str) -> bool {
+    text == "/pfs" || text.starts_with("/pfs/")
+}
+
+/// Whether a path says that it is a directory.
+pub fn ends_as_directory(text: &str) -> bool {
+    text.ends_with('/') || text.ends_with("/.")
+}
+
+impl Client {
+    /// Plans a copy as `cp SRC… DEST` means it: a DEST that is a directory, or ends with a slash,
+    /// takes the sources in; directories need `is_recursive`. Patterns are expanded.
+    pub fn plan_copy(&self, sources: &[String], to: &str, is_recursive: bool) -> Result<Plan> {
+        let direction = direction(sources, to)?;
+        let plan = match direction {
+            Direction::Up => self.plan_upload(sources, to, is_recursive)?,
+            Direction::Down => self.plan_download(sources, to, is_recursive)?,
+            Direction::Inside => self.plan_inside(sources, to, is_recursive)?,
+        };
+        Ok(Plan { direction, ..plan })
+    }
+
+    /// Does what was planned, and tells the watcher of every file.
+    pub fn carry_out(&self, plan: Plan, options: &Options, watcher: &dyn Watcher) -> Result<()> {
+        for directory in &plan.cloud_directories {
+            self.make_directory(directory)?;
+        }
+        for directory in &plan.local_directories {
+            std::fs::create_dir_all(directory).map_err(|source| {
+                Error::io("cannot make a directory", source).with("directory", directory.display())
+            })?;
+        }
+        match plan.direction {
+            Direction::Up => self.send_files(plan.items, options, watcher),
+            Direction::Down => self.receive_files(plan.items, options, watcher),
+            Direction::Inside => {
+                for (item, place) in plan.items.iter().zip(&plan.places) {
+                    let asked = Relocate {
+                        from: item.path.to_string(),
+                        to: place.to_string(),
+                        if_absent: options.if_absent,
+                    };
+                    let error = self.copy_file(&asked).err();
+                    let moved_bytes = if error.is_some() { 0 } else { item.bytes };
+                    watcher.moved(item.bytes);
+                    watcher.ended(item, &Outcome { moved_bytes, error });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a path or a pattern leads to; at least one. A name that has the letters of a pattern is
+    /// itself, if it is there.
+    pub fn expand(&self, text: &str) -> Result<Vec<Entry>> {
+        let path = self.pfs_path(text)?;
+        match self.stat(&path) {
+            Err(error) if error.kind() == Kind::NotFound && has_pattern(text) => {
+                self.entries(&ListQuery {
+                    path: path.to_string(),
+                    is_recursive: false,
+                    is_pattern: true,
+                    is_itself: true,
+                })
+            }
+            entry => Ok(vec![entry?]),
+        }
+    }
+
+    /// Everything below a directory.
+    pub fn below(&self, path: &PfsPath) -> Result<Vec<Entry>> {
+        self.entries(&ListQuery {
+            path: path.to_string(),
+            is_recursive: true,
+            is_pattern: false,
+            is_itself: false,
+        })
+    }
+
+    /// What is in a directory, or matches a pattern.
+    pub fn list_path(&self, text: &str, is_recursive: bool) -> Result<Vec<Entry>> {
+        let path = self.pfs_path(text)?;
+        let is_pattern = has_pattern(text) && self.find(&path)?.is_none();
+        self.entries(&ListQuery {
+            path: path.to_string(),
+            is_recursive,
+            is_pattern,
+            is_itself: false,
+        })
+    }
+
+    fn entries(&self, query: &ListQuery) -> Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        self.list(query, |entry| {
+            entries.push(entry);
+            Ok(())
+        })?;
+        Ok(entries)
+    }
+
+    fn plan_upload(&self, sources: &[String], to: &str, is_recursive: bool) -> Result<Plan> {
+        let target = self.pfs_path(to)?;
+        let files =
+            sources.iter().map(|source| local_sources(source)).collect::<Result<Vec<_>>>()?;
+        let files: Vec<LocalFile> = files.into_iter().flatten().collect();
+        let is_into = is_into(self.find(&target)?.as_ref(), to, files.len())?;
+        let mut plan = Plan::default();
+        for file in files {
+            let place = if is_into { target.join(&name_of(&file.path)?)? } else { target.clone() };
+            match file.is_directory {
+                false => plan.items.push(Item::up(&file, place)),
+                true if !is_recursive => return Err(is_directory(&file.path.display())),
+                true => self.add_tree(&mut plan, &file.path, &place)?,
+            }
+        }
+        check_distinct(plan.items.iter().map(|item| item.path.to_string()))?;
+        Ok(plan)
+    }
+
+    /// Adds everything below a directory of this machine. Empty directories are made too.
+    pub fn add_tree(&self, plan: &mut Plan, directory: &Path, place: &PfsPath) -> Result<()> {
+        let mut skip = |path: &Path| {
+            let why = "left out, because it is neither a file nor a directory";
+            (self.notice)(&format!("{why}: {}", path.display()));
+        };
+        let files = walk(directory, &mut skip)?;
+        if files.is_empty() {
+            plan.cloud_directories.push(place.clone());
+        }
+        for (at, file) in files.iter().enumerate() {
+            let path = place.join(&file.relative)?;
+            // What is in a directory follows it.
+            let has_files = files.get(at + 1).is_some_and(|next| {
+                let rest = next.relative.strip_prefix(&file.relative);
+                rest.is_some_and(|rest| rest.starts_with('/'))
+            });
+            match file.is_directory {
+                false => plan.items.push(Item::up(file, path)),
+                true if !has_files => plan.cloud_directories.push(path),
+                true => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn plan_download(&self, sources: &[String], to: &str, is_recursive: bool) -> Result<Plan> {
+        let found = self.expand_all(sources)?;
+        let target = PathBuf::from(to);
+        let is_into = target.is_dir() || ends_as_directory(to);
+        if found.len() > 1 && !is_into {
+            return Err(not_a_directory(to));
+        }
+        let mut plan = Plan::default();
+        for entry in found {
+            let place =
+                if is_into { target.join(local_name(entry.name())?) } else { target.clone() };
+            match entry.kind {
+                EntryKind::File => plan.items.push(Item::down(&entry, place)?),
+                EntryKind::Directory if !is_recursive => return Err(is_directory(&entry.path)),
+                EntryKind::Directory => {
+                    plan.local_directories.push(place.clone());
+                    self.collect(&mut plan, &listed(&entry)?, &place)?;
+                }
+                _ => return Err(not_a_file(&entry)),
+            }
+        }
+        check_distinct(plan.items.iter().map(|item| item.local.display().to_string()))?;
+        Ok(plan)
+    }
+
+    /// Adds everything below a directory of the cloud.
+    pub fn collect(&self, plan: &mut Plan, top: &PfsPath, place: &Path) -> Result<()> {
+        for entry in self.below(top)? {
+            let path = listed(&entry)?;
+            let mut local = place.to_owned();
+            for component in &path.components()[top.components().len()..] {
+                local.push(local_name(component)?);
+            }
+            match entry.kind {
+                EntryKind::File => plan.items.push(Item::down(&entry, local)?),
+                EntryKind::Directory => plan.local_directories.push(local),
+                _ => self.leave_out(&entry),
+            }
+        }
+        Ok(())
+    }
+
+    fn plan_inside(&self, sources: &[String], to: &str, is_recursive: bool) -> Result<Plan> {
+        let target = self.pfs_path(to)?;
+        let found = self.expand_all(sources)?;
+        let is_into = is_into(self.find(&target)?.as_ref(), to, found.len())?;
+        let mut plan = Plan::default();
+        for entry in found {
+            let place = if is_into { target.join(entry.name())? } else { target.clone() };
+            match entry.kind {
+                EntryKind::File => plan.add_inside(&entry, place)?,
+                EntryKind::Directory if !is_recursive => return Err(is_directory(&entry.path)),
+                EntryKind::Directory => {
+                    let top = listed(&entry)?;
+                    check_outside(&top, &place)?;
+                    plan.cloud_directories.push(place.clone());
+                    for below in self.below(&top)? {
+                        let path = listed(&below)?;
+                        let relative = path.components()[top.components().len()..].join("/");
+                        let place = place.join(&relative)?;
+                        match below.kind {
+                            EntryKind::File => plan.add_inside(&below, place)?,
+                            EntryKind::Directory => plan.cloud_directories.push(place),
+                            _ => self.leave_out(&below),
+                        }
+                    }
+                }
+                _ => return Err(not_a_file(&entry)),
+            }
+        }
+        check_distinct(plan.places.iter().map(PfsPath::to_string))?;
+        Ok(plan)
+    }
+
+    fn expand_all(&self, sources: &[String]) -> Result<Vec<Entry>> {
+        let found = sources.iter().map(|source| self.expand(source)).collect::<Result<Vec<_>>>()?;
+        Ok(found.concat())
+    }
+
+    fn leave_out(&self, entry: &Entry) {
+        let path = entry.path.replace(char::is_control, "?");
+        (self.notice)(&format!("left out, because it is no file: {path}"));
+    }
+}
+
+impl Plan {
+    fn add_inside(&mut self, entry: &Entry, place: PfsPath) -> Result<()> {
+        self.items.push(Item::down(entry, PathBuf::new())?);
+        self.places.push(place);
+        Ok(())
+    }
+}
+
+impl Item {
+    /// A file of this machine that goes to a place in the cloud.
+    pub fn up(file: &LocalFile, path: PfsPath) -> Item {
+        Item {
+            local: file.path.clone(),
+            path,
+            bytes: file.bytes,
+            mode: file.mode,
+            modified_ms: file.modified_ms,
+            etag: String::new(),
+        }
+    }
+
+    /// A file of the cloud that goes to a place on this machine.
+    pub fn down(entry: &Entry, local: PathBuf) -> Result<Item> {
+        Ok(Item {
+            local,
+            path: listed(entry)?,
+            bytes: entry.bytes,
+            mode: Some(entry.mode).filter(|mode| *mode != 0),
+            modified_ms: Some(entry.modified_ms),
+            etag: entry.etag.clone(),
+        })
+    }
+}
+
+/// The path of something that the server listed. A name that no path can have was made by a job.
+pub fn listed(entry: &Entry) -> Result<PfsPath> {
+    PfsPath::parse(&entry.path, "local")
+}
+
+fn direction(sources: &[String], to: &str) -> Result<Direction> {
+    let clouds = sources.iter().filter(|source| is_cloud(source)).count();
+    if clouds > 0 && clouds < sources.len() {
+        let message = "some sources are in the cloud and some are not: copy them one after another";
+        return Err(Error::invalid(message));
+    }
+    match (clouds > 0, is_cloud(to)) {
+        (false, true) => Ok(Direction::Up),
+        (true, false) => Ok(Direction::Down),
+        (true, true) => Ok(Direction::Inside),
+        (false, false) => {
+            let message = "neither is in the cloud: paths there begin with /pfs/; use `cp` for files \
+                           of this machine";
+            Err(Error::invalid(message).with("destination", to))
+        }
+    }
+}
+
+fn has_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '['])
+}
+
+/// Whether sources go into the destination: it is a directory, or will be.
+fn is_into(there: Option<&Entry>, to: &str, sources: usize) -> Result<bool> {
+    match there {
+        Some(entry) if entry.is_directory() => Ok(true),
+        Some(_) if ends_as_directory(to) || sources > 1 => Err(not_a_directory(to)),
+        None if ends_as_directory(to) => Ok(true),
+        None if sources > 1 => Err(not_a_directory(to)),
+        _ => Ok(false),
+    }
+}
+
+fn check_outside(top: &PfsPath, place: &PfsPath) -> Result<()> {
+    match place.components().starts_with(top.components()) && place.owner() == top.owner() {
+        true => {
+            let message = "a directory cannot be copied into itself";
+            Err(Error::invalid(message).with("path", place))
+        }
+        false => Ok(()),
+    }
+}
+
+fn not_a_directory(to: &str) -> Error {
+    let message = "several files cannot become one: the destination must be a directory; end it with \
+                   a slash to have it made";
+    Error::invalid(message).with("destination", to)
+}
+
+fn is_directory(path: &impl std::fmt::Display) -> Error {
+    Error::invalid("this is a directory: use -r to copy everything in it").with("path", path)
+}
+
+fn not_a_file(entry: &Entry) -> Error {
+    let message = "this is a link, a pipe or a socket that a job has made, and no file";
+    Error::invalid(message).with("path", entry.path.replace(char::is_control, "?"))
+}
+
+fn check_distinct(targets: impl Iterator<Item = String>) -> Result<()> {
+    let mut seen = std::collections::HashSet::new();
+    for target in targets {
+        if !seen.insert(target.clone()) {
+            let message = "two sources would become the same file: give one another name";
+            return Err(Error::new(Kind::Conflict, message).with("path", target));
+        }
+    }
+    Ok(())
+}
+
+/// The files that a name or pattern of this machine means.
+fn local_sources(text: &str) -> Result<Vec<LocalFile>> {
+    let path = Path::new(text);
+    if path.symlink_metadata().is_ok() || !has_pattern(text) {
+        return Ok(vec![LocalFile::named(path)?]);
+    }
+    let found = glob::glob(text).map_err(|error| {
+        Error::invalid(format!("the pattern cannot be read: {}", error.msg)).with("pattern", text)
+    })?;
+    let mut paths: Vec<PathBuf> = found.flatten().collect();
+    paths.sort();
+    match paths.is_empty() {
+        true => Err(Error::new(Kind::NotFound, "no file matches").with("pattern", text)),
+        false => paths.iter().map(|path| LocalFile::named(path)).collect(),
+    }
+}
+
+/// The name of a directory or file in its directory; that of `.` and `a/..` too.
+pub fn name_of(path: &Path) -> Result<String> {
+    let full = match path.file_name() {
+        Some(_) => path.to_owned(),
+        None => std::fs::canonicalize(path)
+            .map_err(|source| Error::io("cannot read", source).with("path", path.display()))?,
+    };
+    let name = full.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    name.ok_or_else(|| {
+        Error::invalid("this has no name that is UTF-8").with("path", path.display())
+    })
+}
+
+/// A name of the cloud as one of this machine. Elsewhere than on Linux some names would lead away.
+pub fn local_name(name: &str) -> Result<&str> {
+    let is_strange = name.contains(['/', '\0']) || (cfg!(windows) && name.contains(['\\', ':']));
+    match is_strange || matches!(name, "" | "." | "..") {
+        true => Err(Error::invalid("a file here cannot have this name").with("name", name)),
+        false => Ok(name),
+    }
+}

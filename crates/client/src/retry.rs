@@ -1,0 +1,87 @@
+//! When a call is made again. Pure.
+//!
+//! A call that failed before anything was sent may always be repeated. One that was sent may have
+//! been carried out; it is repeated only if twice is the same as once.
+
+use contract::Kind;
+use std::time::Duration;
+
+/// Whether a call may reach the server twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// Twice is the same as once.
+    Safe,
+    /// It would be done twice.
+    Unsafe,
+}
+
+/// The most attempts of one call.
+pub(crate) const ATTEMPTS_MAX: u32 = 4;
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// The longest that a server may ask us to wait between two attempts.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// How an attempt failed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Failure {
+    /// The kind of the error.
+    pub(crate) kind: Kind,
+    /// Whether the server may have seen the request.
+    pub(crate) may_have_been_seen: bool,
+    /// What the server asks for, in `Retry-After`.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+/// How long to wait before the next attempt; `None` to give up. `attempt` counts from 1, `chance`
+/// is below 1 and keeps clients from coming back all at once.
+pub(crate) fn decide(
+    attempt: u32,
+    failure: Failure,
+    repeat: Repeat,
+    chance: f64,
+) -> Option<Duration> {
+    let may_repeat = repeat == Repeat::Safe || !failure.may_have_been_seen;
+    if !may_repeat || !failure.kind.is_retryable() || attempt >= ATTEMPTS_MAX {
+        return None;
+    }
+    let pause = FIRST_PAUSE * 2_u32.pow(attempt - 1);
+    let spread = pause.mul_f64(0.5 + chance.clamp(0.0, 1.0) / 2.0);
+    match failure.retry_after {
+        Some(asked) if asked > PAUSE_MAX => None,
+        Some(asked) => Some(asked.max(spread)),
+        None => Some(spread),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOST: Failure =
+        Failure { kind: Kind::Unavailable, may_have_been_seen: true, retry_after: None };
+
+    #[test]
+    fn what_may_have_been_done_is_not_done_again_unless_that_is_the_same() {
+        assert!(decide(1, LOST, Repeat::Safe, 0.0).is_some());
+        assert!(decide(1, LOST, Repeat::Unsafe, 0.0).is_none());
+        let unsent = Failure { may_have_been_seen: false, ..LOST };
+        assert!(decide(1, unsent, Repeat::Unsafe, 0.0).is_some());
+    }
+
+    #[test]
+    fn pauses_grow_and_end() {
+        let pauses: Vec<_> =
+            (1..=5).map(|attempt| decide(attempt, LOST, Repeat::Safe, 1.0)).collect();
+        let ms = |ms| Some(Duration::from_millis(ms));
+        assert_eq!(pauses, [ms(250), ms(500), ms(1000), None, None]);
+    }
+
+    #[test]
+    fn a_refusal_is_final_and_a_server_may_ask_for_patience() {
+        let refused = Failure { kind: Kind::Forbidden, ..LOST };
+        assert_eq!(decide(1, refused, Repeat::Safe, 0.0), None);
+        let busy = |seconds| Failure { retry_after: Some(Duration::from_secs(seconds)), ..LOST };
+        assert_eq!(decide(1, busy(3), Repeat::Safe, 0.0), Some(Duration::from_secs(3)));
+        assert_eq!(decide(1, busy(3600), Repeat::Safe, 0.0), None);
+    }
+}

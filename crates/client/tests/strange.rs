@@ -1,0 +1,135 @@
+//! Servers that a real one is not: busy, cut off, of somebody else. Each answers a list of replies,
+//! one per connection, and remembers what it was asked.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use client::{Client, Datacenter, Profile};
+use contract::Kind;
+use contract::api::user::NewUser;
+use contract::secret::Secret;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+
+const PLACES: &str = r#"[{"name": "dc", "backend": "local", "notes": []}]"#;
+const ME: &str = r#"{"username": "wuyi", "is_admin": false, "is_enabled": true, "created_ms": 0,
+    "expires_ms": 0, "server_version": "9"}"#;
+
+struct Server {
+    port: u16,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    fn start(replies: Vec<String>) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let heard = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for reply in replies {
+                let mut reader = BufReader::new(listener.accept().unwrap().0);
+                let mut head = String::new();
+                while !head.ends_with("\r\n\r\n") {
+                    assert_ne!(reader.read_line(&mut head).unwrap(), 0);
+                }
+                let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+                reader.read_exact(&mut body).unwrap();
+                heard.lock().unwrap().push(head);
+                reader.into_inner().write_all(reply.as_bytes()).unwrap();
+            }
+        });
+        Server { port, asked }
+    }
+
+    /// The request lines.
+    fn asked(&self) -> Vec<String> {
+        let heads = self.asked.lock().unwrap();
+        heads.iter().map(|head| head.lines().next().unwrap().to_owned()).collect()
+    }
+
+    /// A client with a token, so that no login is needed.
+    fn client(&self) -> Client {
+        let profile = Profile {
+            home: std::path::PathBuf::from("/nonexistent"),
+            config: None,
+            datacenter: None,
+            token: Some(Secret::new("t0")),
+            notice: |_| (),
+        };
+        let datacenter = Datacenter {
+            name: "dc".into(),
+            username: "wuyi".into(),
+            password: None,
+            endpoint: format!("http://127.0.0.1:{}", self.port).parse().unwrap(),
+            ca: None,
+        };
+        Client::at(&profile, datacenter).unwrap()
+    }
+}
+
+fn reply(status: &str, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+    )
+}
+
+fn ok(body: &str) -> String {
+    reply("200 OK", "", body)
+}
+
+#[test]
+fn what_may_be_repeated_is_repeated() {
+    let cut = "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{".to_owned();
+    let busy = reply("503 Service Unavailable", "retry-after: 0\r\n", "<html>");
+    let server = Server::start(vec![ok(PLACES), busy, cut, String::new(), ok(ME)]);
+    assert_eq!(server.client().whoami().unwrap().server_version, "9");
+    assert_eq!(server.asked().len(), 5);
+}
+
+#[test]
+fn what_would_be_done_twice_is_not_repeated() {
+    let server = Server::start(vec![ok(PLACES), String::new()]);
+    let user = NewUser { username: "eve".into(), password: None, is_admin: false };
+    let error = server.client().add_user(&user).err().unwrap();
+    assert_eq!(error.kind(), Kind::Unavailable);
+    assert_eq!(server.asked(), ["GET /api/v2/datacenters HTTP/1.1", "POST /api/v2/users HTTP/1.1"]);
+}
+
+#[test]
+fn a_removal_whose_answer_was_lost_is_done() {
+    let gone = reply("404 Not Found", "", r#"{"kind": "not_found", "message": "no such job"}"#);
+    let server = Server::start(vec![ok(PLACES), String::new(), gone.clone()]);
+    server.client().delete_job("ctr").unwrap();
+    let server = Server::start(vec![ok(PLACES), gone]);
+    assert_eq!(server.client().delete_job("ctr").unwrap_err().kind(), Kind::NotFound);
+}
+
+#[test]
+fn a_token_is_not_taken_elsewhere() {
+    let other = Server::start(vec![ok(ME)]);
+    let there = format!("location: http://127.0.0.1:{}/\r\n", other.port);
+    let server = Server::start(vec![ok(PLACES), reply("307 Temporary Redirect", &there, "")]);
+    let error = server.client().whoami().unwrap_err();
+    assert!(error.to_string().contains("correct `endpoint`"), "{error}");
+    assert!(other.asked().is_empty());
+}
+
+#[test]
+fn the_server_of_somebody_else_is_told_so() {
+    let server = Server::start(vec![ok("<html>welcome</html>")]);
+    let error = server.client().whoami().unwrap_err();
+    assert_eq!(error.kind(), Kind::Damaged);
+    assert!(error.to_string().contains("is `endpoint` that of a cloud"), "{error}");
+    let server = Server::start(vec![reply("404 Not Found", "", "<html>")]);
+    assert_eq!(server.client().whoami().unwrap_err().kind(), Kind::Unsupported);
+}
+
+#[test]
+fn a_name_cannot_leave_its_place_in_a_path() {
+    let server = Server::start(vec![ok(PLACES), reply("404 Not Found", "", "")]);
+    let _ = server.client().job("../../users?x=#\r\nA: b");
+    let path = "/api/v2/datacenters/dc/jobs/..%2F..%2Fusers%3Fx%3D%23%0D%0AA%3A%20b";
+    assert_eq!(server.asked()[1], format!("GET {path} HTTP/1.1"));
+}

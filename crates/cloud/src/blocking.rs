@@ -1,0 +1,13 @@
+//! Work that waits for a disk or computes for long, where it keeps no other request waiting.
+
+use contract::{Error, Kind, Result};
+
+/// Runs `work` on a thread that may block.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Error::new(Kind::Io, "a task was lost").because(error)),
+    }
+}

@@ -1,0 +1,120 @@
+//! One datacenter at work: its backend, its files, what it has, and who is waiting for news of it.
+
+use crate::config::{BackendKind, Config, DatacenterConfig, Location, Machine};
+use crate::files::Store;
+use crate::files::staging::Staging;
+use crate::files::stores::directory::Directory;
+use crate::files::stores::{self, Files};
+use crate::logs::news::Board;
+use contract::Result;
+use contract::api::quota::Limits;
+use scheduler::Backend;
+use scheduler::jobs::{Jobs, Paddle};
+use scheduler::submission::Sandbox;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// What the server knows of the world around it, which only `cli` may ask.
+#[derive(Debug, Clone)]
+pub struct Outside {
+    /// The command `paddle`, which conducts jobs.
+    pub paddle: Paddle,
+    /// The command `paddlecloud`, which mounts their files.
+    pub paddlecloud: PathBuf,
+    /// The variables that jobs on this machine inherit, such as `PATH`.
+    pub environment: BTreeMap<String, String>,
+    /// Directories that programs of jobs need beside the system's own, such as that of Python.
+    pub exposed: Vec<PathBuf>,
+}
+
+/// One datacenter at work.
+pub(crate) struct Datacenter {
+    pub(crate) name: String,
+    pub(crate) config: DatacenterConfig,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) store: Store,
+    /// Who keeps its users' files.
+    pub(crate) files: Arc<dyn Files>,
+    /// Uploads on their way.
+    pub(crate) staging: Staging,
+    /// What its jobs may use together.
+    pub(crate) capacity: Limits,
+    /// How jobs on this machine are kept apart.
+    pub(crate) sandbox: Option<Sandbox>,
+    /// What people should know of it.
+    pub(crate) notes: Vec<String>,
+    /// Told when there is something to decide.
+    pub(crate) wake: Notify,
+    /// For those who follow logs.
+    pub(crate) news: Board,
+}
+
+impl Datacenter {
+    /// Opens a datacenter of the configuration.
+    pub(crate) async fn open(
+        config: &Config,
+        own: &DatacenterConfig,
+        outside: &Outside,
+        isolation: &Isolated,
+    ) -> Result<Self> {
+        let data = &config.data_dir;
+        let root = data.join("files").join(&own.name);
+        let logs = data.join("logs").join(&own.name);
+        let directory = match &own.files {
+            Some(Location::Directory(path)) => Some(path.clone()),
+            _ => None,
+        };
+        let (store, files): (Store, Arc<dyn Files>) = match own.store_url() {
+            Some(url) => {
+                let files = stores::open(url, &own.store).await;
+                let files = files.map_err(|error| error.with("datacenter", &own.name))?;
+                (Store::open_elsewhere(&root, &logs, url)?, files)
+            }
+            None => {
+                let store = Store::open(directory.as_ref().unwrap_or(&root), &logs)?;
+                let files: Arc<dyn Files> = Arc::new(Directory::open(store.root())?);
+                (store, files)
+            }
+        };
+        let jobs = Jobs { root: data.join("jobs").join(&own.name), paddle: outside.paddle.clone() };
+        let mut notes = Vec::new();
+        if let Some(url) = own.store_url() {
+            notes.push(format!("files are at {url}; jobs cannot run here"));
+        }
+        let mut sandbox = None;
+        if own.backend == BackendKind::Local {
+            match isolation {
+                Isolated::Yes => {
+                    let hidden = [Some(data.clone()), directory];
+                    let hidden = hidden.into_iter().flatten().collect();
+                    sandbox = Some(Sandbox { exposed: outside.exposed.clone(), hidden });
+                }
+                Isolated::No(why) => notes.push(format!("jobs are not kept apart here: {why}")),
+            }
+        }
+        Ok(Datacenter {
+            name: own.name.clone(),
+            config: own.clone(),
+            backend: Arc::new(jobs),
+            files,
+            staging: Staging::open(&store.uploads())?,
+            store,
+            capacity: own.capacity(Machine::here()),
+            sandbox,
+            notes,
+            wake: Notify::new(),
+            news: Board::default(),
+        })
+    }
+}
+
+/// Whether this machine can keep jobs apart.
+#[derive(Debug, Clone)]
+pub(crate) enum Isolated {
+    /// It can.
+    Yes,
+    /// It cannot, for this reason.
+    No(String),
+}

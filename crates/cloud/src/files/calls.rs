@@ -1,0 +1,237 @@
+//! The calls about files. Rules are in [`super::service`].
+
+use super::content::{self, Manner};
+use super::incoming::pieces;
+use super::listing::Listing;
+use super::place::place;
+use super::stores::Condition;
+use super::{packs, service};
+use crate::Cloud;
+use crate::audit::Deed;
+use crate::http::{Answer, Body, Caller, Parts, Question, stream};
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use contract::api::file::{
+    Attributes, Begin, Checksums, Completed, ContentQuery, DiskUsage, Entry, ListQuery, PathQuery,
+    PutQuery, Relocate, RemoveQuery, Upload,
+};
+use contract::api::pack::{self, Fetch, Packed};
+use contract::checksum::Checksum;
+use contract::path::Access;
+use contract::{Error, Kind};
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// What is in a directory, or matches a pattern, line by line.
+pub(crate) async fn list(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Question(query): Question<ListQuery>,
+) -> Answer<Response> {
+    let place = place(&cloud, &caller, &query.path, Access::Read).await?;
+    let listing = Listing::begin(&place, &query).await?;
+    stream::answer(&cloud, &caller, listing)
+}
+
+/// What is at a path.
+pub(crate) async fn stat(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Question(query): Question<PathQuery>,
+) -> Answer<Json<Entry>> {
+    Ok(Json(service::stat(&cloud, &caller, &query.path).await?))
+}
+
+/// How much is below a path.
+pub(crate) async fn usage(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Question(query): Question<PathQuery>,
+) -> Answer<Json<DiskUsage>> {
+    Ok(Json(service::usage(&cloud, &caller, &query.path).await?))
+}
+
+/// Makes a directory.
+pub(crate) async fn make_directory(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Body(query): Body<PathQuery>,
+) -> Answer<Json<Entry>> {
+    Ok(Json(service::make_directory(&cloud, &caller, &query.path).await?))
+}
+
+/// Removes a file or directory.
+pub(crate) async fn remove(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Question(query): Question<RemoveQuery>,
+) -> Answer<StatusCode> {
+    let removed = service::remove(&cloud, &caller, &query.path, query.is_recursive).await;
+    if query.is_recursive {
+        cloud.audit(Deed::of(&caller, "files.remove", &query.path), removed.as_ref()).await;
+    }
+    removed?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Changes permissions or time.
+pub(crate) async fn dress(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Body(asked): Body<Attributes>,
+) -> Answer<Json<Entry>> {
+    Ok(Json(service::dress(&cloud, &caller, &asked).await?))
+}
+
+/// Gives a file or directory another name.
+pub(crate) async fn rename(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Body(asked): Body<Relocate>,
+) -> Answer<Json<Entry>> {
+    Ok(Json(service::rename(&cloud, &caller, &asked).await?))
+}
+
+/// Copies a file.
+pub(crate) async fn copy(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Body(asked): Body<Relocate>,
+) -> Answer<Json<Entry>> {
+    Ok(Json(service::copy(&cloud, &caller, &asked).await?))
+}
+
+/// Sends a file.
+pub(crate) async fn get(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Question(query): Question<ContentQuery>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let place = place(&cloud, &caller, &query.path, Access::Read).await?;
+    let opened = place.files.open(place.path.clone()).await?;
+    let manner = Manner { is_checked: query.is_checked, is_attachment: false };
+    content::answer(opened, &headers, manner)
+}
+
+/// Takes a file in, in one piece.
+pub(crate) async fn put(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Question(query): Question<PutQuery>,
+    request: Request,
+) -> Answer<Json<Entry>> {
+    let headers = request.headers();
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let if_match = text(header::IF_MATCH).map(|etag| etag.trim().trim_matches('"').to_owned());
+    let condition = Condition { if_absent: text(header::IF_NONE_MATCH) == Some("*"), if_match };
+    let length = text(header::CONTENT_LENGTH).and_then(|length| length.parse().ok());
+    let arriving = service::Arriving { length, pieces: pieces(request.into_body()) };
+    Ok(Json(service::put(&cloud, &caller, &query, condition, arriving).await?))
+}
+
+/// Begins or continues an upload.
+pub(crate) async fn begin(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Body(asked): Body<Begin>,
+) -> Answer<Json<Upload>> {
+    Ok(Json(service::begin(&cloud, &caller, asked).await?))
+}
+
+/// What is known of an upload.
+pub(crate) async fn upload(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Parts(id): Parts<String>,
+) -> Answer<Json<Upload>> {
+    Ok(Json(service::describe(&cloud, &caller, &id).await?))
+}
+
+/// Gives an upload up.
+pub(crate) async fn abandon(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Parts(id): Parts<String>,
+) -> Answer<StatusCode> {
+    service::abandon(&cloud, &caller, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What a chunk adds up to.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChunkQuery {
+    checksum: Checksum,
+}
+
+/// Takes a chunk in.
+pub(crate) async fn put_chunk(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Parts((id, chunk)): Parts<(String, u64)>,
+    Question(query): Question<ChunkQuery>,
+    request: Request,
+) -> Answer<StatusCode> {
+    let pieces = pieces(request.into_body());
+    service::put_chunk(&cloud, &caller, &id, (chunk, query.checksum), pieces).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Takes what is the same in the file that is there.
+pub(crate) async fn reuse(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Parts(id): Parts<String>,
+    Body(sums): Body<Checksums>,
+) -> Answer<Json<Upload>> {
+    Ok(Json(service::reuse(&cloud, &caller, &id, sums).await?))
+}
+
+/// Ends an upload.
+pub(crate) async fn complete(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Parts(id): Parts<String>,
+    Body(sums): Body<Checksums>,
+) -> Answer<Json<Completed>> {
+    Ok(Json(service::complete(&cloud, &caller, &id, sums).await?))
+}
+
+/// Takes many small files in.
+pub(crate) async fn unpack(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Question(query): Question<PathQuery>,
+    request: Request,
+) -> Answer<Json<Vec<Packed>>> {
+    let pieces = pieces(request.into_body());
+    Ok(Json(packs::unpack(&cloud, &caller, &query.path, pieces).await?))
+}
+
+/// Sends many small files.
+pub(crate) async fn fetch(
+    State(cloud): State<Arc<Cloud>>,
+    caller: Caller,
+    Question(query): Question<PathQuery>,
+    Body(asked): Body<Fetch>,
+) -> Answer<Response> {
+    if asked.paths.len() > pack::FILES_MAX {
+        let error = Error::new(Kind::LimitExceeded, "too many files for a pack");
+        return Err(error.with("files_max", pack::FILES_MAX).into());
+    }
+    let place = place(&cloud, &caller, &query.path, Access::Read).await?;
+    let ended = futures_util::stream::once(std::future::ready(Ok(pack::END.to_vec().into())));
+    let files = futures_util::stream::iter(asked.paths).then(move |path| {
+        let (cloud, place) = (Arc::clone(&cloud), place.clone());
+        async move {
+            let one = packs::pack_one(&cloud, &place, &path).await;
+            one.map_err(|_| std::io::Error::other("broken off"))
+        }
+    });
+    use futures_util::StreamExt;
+    let body = axum::body::Body::from_stream(files.chain(ended));
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
+}

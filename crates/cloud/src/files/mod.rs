@@ -1,0 +1,183 @@
+//! Everything that touches files: users' homes and the public area of each datacenter, contents of
+//! packages, archived logs. The rest of the crate knows paths of the file system as users see it
+//! (`contract::path::PfsPath`), and asks here.
+
+pub(crate) mod blobs;
+pub(crate) mod calls;
+pub(crate) mod change;
+pub(crate) mod content;
+mod incoming;
+pub(crate) mod listing;
+pub(crate) mod log;
+pub(crate) mod package;
+pub(crate) mod packs;
+pub(crate) mod place;
+pub(crate) mod service;
+pub(crate) mod staging;
+pub(crate) mod stores;
+pub(crate) mod usage;
+mod walk;
+
+use crate::config::StoreUrl;
+use contract::path::PfsPath;
+use contract::{Error, Kind, Result};
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// What one datacenter keeps on the server's disks: the logs of its jobs, uploads under way, and
+/// its files, `home/<user>` and `public`, unless they are in a store elsewhere.
+#[derive(Debug, Clone)]
+pub(crate) struct Store {
+    root: PathBuf,
+    logs: PathBuf,
+    /// Where the files are instead.
+    elsewhere: Option<StoreUrl>,
+}
+
+/// Who owns a user's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The server's own user: jobs cannot be kept apart here.
+    Server,
+    /// A user id of their own.
+    Uid(u32),
+}
+
+impl Owner {
+    /// The ids for `chown`.
+    pub(crate) fn uid(self) -> Option<u32> {
+        match self {
+            Owner::Server => None,
+            Owner::Uid(uid) => Some(uid),
+        }
+    }
+}
+
+impl Store {
+    /// Files below `root`, logs below `logs`.
+    pub(crate) fn open(root: &Path, logs: &Path) -> Result<Self> {
+        let store = Store { root: root.to_owned(), logs: logs.to_owned(), elsewhere: None };
+        // People reach their homes only through their jobs' mounts.
+        make_private(root)?;
+        make_private(&root.join("home"))?;
+        make_private(logs)?;
+        let public = store.public();
+        if !public.is_dir() {
+            fs::create_dir_all(&public).map_err(unusable(&public))?;
+            fs::set_permissions(&public, fs::Permissions::from_mode(0o755))
+                .map_err(unusable(&public))?;
+        }
+        Ok(store)
+    }
+
+    /// Files in a store, uploads below `root`, logs below `logs`.
+    pub(crate) fn open_elsewhere(root: &Path, logs: &Path, url: &StoreUrl) -> Result<Self> {
+        make_private(root)?;
+        make_private(logs)?;
+        let (root, logs) = (root.to_owned(), logs.to_owned());
+        Ok(Store { root, logs, elsewhere: Some(url.clone()) })
+    }
+
+    /// Refuses a job, which would find nothing below `/pfs`.
+    pub(crate) fn check_jobs(&self) -> Result<()> {
+        let Some(url) = &self.elsewhere else { return Ok(()) };
+        let message = "this datacenter keeps files only and runs no jobs: its files are in a \
+                       store that jobs cannot see as /pfs; use a datacenter whose `files:` is a \
+                       directory";
+        Err(Error::new(Kind::Unsupported, message).with("files", url))
+    }
+
+    /// The public area.
+    pub(crate) fn public(&self) -> PathBuf {
+        self.root.join("public")
+    }
+
+    /// A user's home, which may not be there yet.
+    pub(crate) fn home(&self, username: &str) -> PathBuf {
+        self.root.join("home").join(username)
+    }
+
+    /// Where unfinished uploads are: on the disk of the files, so that publishing is a rename.
+    pub(crate) fn uploads(&self) -> PathBuf {
+        self.root.join("uploads")
+    }
+
+    /// The directory of all of them.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where a path of the file system is.
+    pub(crate) fn locate(&self, path: &PfsPath) -> PathBuf {
+        let top = match path.owner() {
+            Some(owner) => self.home(owner),
+            None => self.public(),
+        };
+        path.components().iter().fold(top, |path, component| path.join(component))
+    }
+
+    /// Makes a user's home, for them alone.
+    pub(crate) fn ensure_home(&self, username: &str, owner: Owner) -> Result<PathBuf> {
+        let home = self.home(username);
+        if self.elsewhere.is_some() {
+            // In a store it is there when something is in it.
+            return Ok(home);
+        }
+        let refused = unusable(&home);
+        match fs::DirBuilder::new().mode(0o700).create(&home) {
+            Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(refused(source));
+            }
+            _ => {}
+        }
+        if let Some(uid) = owner.uid() {
+            std::os::unix::fs::lchown(&home, Some(uid), Some(uid)).map_err(refused)?;
+        }
+        Ok(home)
+    }
+
+    /// Whether a directory of the file system is there. Links in it are not followed out.
+    pub(crate) fn has_directory(&self, path: &PfsPath) -> Result<bool> {
+        match walk::open_below(&self.root, &self.relative(path)) {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Invalid) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn relative(&self, path: &PfsPath) -> Vec<String> {
+        let top: Vec<String> = match path.owner() {
+            Some(owner) => vec!["home".to_owned(), owner.to_owned()],
+            None => vec!["public".to_owned()],
+        };
+        top.into_iter().chain(path.components().iter().cloned()).collect()
+    }
+
+    /// The archived logs of a job.
+    pub(crate) fn logs(&self, uid: &str) -> PathBuf {
+        self.logs.join(uid)
+    }
+
+    /// Removes the archived logs of a job.
+    pub(crate) fn remove_logs(&self, uid: &str) -> Result<()> {
+        let path = self.logs(uid);
+        disk::remove_tree(&path).map_err(unusable(&path))
+    }
+}
+
+/// Makes a directory that only the server may look into.
+pub(crate) fn make_private(path: &Path) -> Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unusable(path))
+}
+
+/// A file or directory of the server cannot be used.
+pub(crate) fn unusable(path: &Path) -> impl Fn(std::io::Error) -> Error + Copy + '_ {
+    move |source| {
+        if source.kind() == std::io::ErrorKind::StorageFull {
+            let message = "the server's disk is full: its administrator has to make room";
+            return Error::new(Kind::LimitExceeded, message).because(source);
+        }
+        Error::io("cannot use the server's files", source).with("path", path.display())
+    }
+}

@@ -1,0 +1,138 @@
+//! Another name for an object: a copy inside the store, then the removal of what was copied.
+//!
+//! A file is there under the old name until it is whole under the new one, so one that is killed in
+//! between leaves two, never none. A directory is moved file by file: everything is copied before
+//! anything is removed, and a copy that fails leaves what was there.
+
+use super::super::{Condition, Renaming, into_itself, is_a_directory, is_within, over_a_file};
+use super::super::{parent_of, relative, taken};
+use super::{Objects, check_name, etag, quoted, refused};
+use contract::Result;
+use contract::api::file::Entry;
+use contract::path::PfsPath;
+use futures_util::stream::{StreamExt, TryStreamExt};
+use opendal::ErrorKind;
+
+/// The largest object that stores copy in one request; larger ones pass through the server.
+const COPY_BYTES_MAX: u64 = 5 << 30;
+/// Objects that are copied at the same time.
+const COPIES: usize = 8;
+
+impl Objects {
+    pub(super) async fn rename_now(
+        &self,
+        from: &PfsPath,
+        to: &PfsPath,
+        how: Renaming,
+    ) -> Result<Entry> {
+        let (parent, _) = parent_of(from)?;
+        parent_of(to)?;
+        check_name(to)?;
+        let source = self.stat_now(from).await?;
+        if from == to {
+            return Ok(source);
+        }
+        if is_within(to, from) && source.is_directory() {
+            return Err(into_itself(to));
+        }
+        self.check_above(to).await?;
+        let there = match self.stat_now(to).await {
+            Err(error) if error.kind() == contract::Kind::NotFound => None,
+            there => Some(there?),
+        };
+        Condition { if_absent: how.if_absent, if_match: None }.check(there.as_ref())?;
+        match &there {
+            Some(there) if there.is_directory() && !source.is_directory() => {
+                return Err(is_a_directory(to));
+            }
+            Some(there) if !there.is_directory() && source.is_directory() => {
+                return Err(over_a_file(to));
+            }
+            Some(there) if there.is_directory() && !self.is_empty(to).await? => {
+                return Err(taken(to));
+            }
+            _ => {}
+        }
+        // The directory above stays, also if this was all in it.
+        self.mark(&parent).await?;
+        match source.is_directory() {
+            true => self.move_directory(from, to).await?,
+            false => {
+                let (old, new) = (relative(from), relative(to));
+                self.copy_object(&old, &new, how.if_absent).await.map_err(|error| {
+                    match error.kind() {
+                        ErrorKind::ConditionNotMatch => taken(to),
+                        _ => refused(error, from),
+                    }
+                })?;
+                self.operator.delete(&old).await.map_err(|error| refused(error, from))?;
+            }
+        }
+        self.stat_now(to).await
+    }
+
+    async fn move_directory(&self, from: &PfsPath, to: &PfsPath) -> Result<()> {
+        let (old, new) = (format!("{}/", relative(from)), format!("{}/", relative(to)));
+        let failed = |error| refused(error, from);
+        let lister = self.operator.lister_with(&old).recursive(true).await.map_err(failed)?;
+        let copied = lister
+            .map_ok(|found| {
+                let (old, new) = (&old, &new);
+                async move {
+                    let rest = found.path().strip_prefix(old.as_str()).unwrap_or_default();
+                    let target = format!("{new}{rest}");
+                    match target.ends_with('/') {
+                        true => self.operator.create_dir(&target).await,
+                        false => self.copy_object(found.path(), &target, false).await,
+                    }
+                }
+            })
+            .try_buffer_unordered(COPIES)
+            .try_collect::<()>()
+            .await;
+        if let Err(error) = copied {
+            // What was there stays; half a copy goes.
+            let _ = self.remove_below(&new).await;
+            return Err(failed(error));
+        }
+        self.mark(to).await?;
+        self.remove_below(&old).await.map_err(failed)
+    }
+
+    /// Copies an object with its metadata.
+    async fn copy_object(&self, from: &str, to: &str, if_absent: bool) -> opendal::Result<()> {
+        let metadata = self.operator.stat(from).await?;
+        let bytes = metadata.content_length();
+        let can_refuse = self.operator.info().capability().copy_with_if_not_exists;
+        if bytes < COPY_BYTES_MAX {
+            let copying = self.operator.copy_with(from, to);
+            let copying = match if_absent && can_refuse {
+                true => copying.if_not_exists(true),
+                false => copying,
+            };
+            return copying.await.map(|_| ());
+        }
+        let given: Vec<(String, String)> = [super::MODE, super::MODIFIED]
+            .iter()
+            .filter_map(|name| {
+                let value = metadata.user_metadata()?.get(name)?;
+                Some(((*name).to_owned(), value.to_owned()))
+            })
+            .collect();
+        let reader = self.operator.reader_with(from).if_match(&quoted(&etag(&metadata))).await?;
+        let mut pieces = reader.into_stream(0..bytes).await?;
+        let writing = self.operator.writer_with(to).user_metadata(given).chunk(64 << 20);
+        let mut writer = writing.if_not_exists(if_absent).await?;
+        while let Some(piece) = pieces.next().await {
+            let written = match piece {
+                Ok(piece) => writer.write(piece).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = written {
+                let _ = writer.abort().await;
+                return Err(error);
+            }
+        }
+        writer.close().await.map(|_| ())
+    }
+}

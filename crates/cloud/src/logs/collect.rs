@@ -1,0 +1,284 @@
+//! Copies what the replicas of a job print into the archive, exactly once, whatever dies meanwhile.
+//!
+//! Beside each archived log is a note: up to which of the backend's cursors it was copied, and how
+//! long the archive was then. The note is written after the bytes, so after a crash the archive may
+//! be longer than the note says: then the bytes are asked for again from the noted cursor, and as
+//! many as the archive has already are left out. Without a note the log is begun anew.
+//!
+//! What is too much for the archive is removed from it. What is printed faster than somebody who
+//! follows can read is left with the backend for a while, so that they miss nothing.
+
+use super::news::Writer;
+use crate::Cloud;
+use crate::blocking::blocking;
+use crate::datacenters::Datacenter;
+use crate::files::log;
+use crate::jobs::row::JobRow;
+use contract::state::State;
+use contract::{Error, Kind, Result};
+use disk::Access;
+use scheduler::backend::{Cursor, LOG_BYTES_MAX, LogPiece};
+use scheduler::{JobRecord, ReplicaId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Copies the logs of one job.
+pub(crate) struct Collector {
+    datacenter: Arc<Datacenter>,
+    row: JobRow,
+    log_bytes_max: u64,
+    replicas: BTreeMap<ReplicaId, Progress>,
+    /// Those who follow.
+    news: Writer,
+    /// Whether something was left for later, because they are far behind.
+    is_waiting: bool,
+}
+
+/// How far a log was copied.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Progress {
+    /// The length of the archive when the cursor was reached.
+    archived: u64,
+    cursor: Cursor,
+    /// Whether nothing follows.
+    is_last: bool,
+    /// Bytes from the cursor on that the archive has already.
+    #[serde(skip)]
+    surplus: u64,
+    /// Since when followers are waited for, off and on; absent when all was copied since.
+    #[serde(skip)]
+    waits_since: Option<Instant>,
+}
+
+impl Progress {
+    /// Whether it can wait for followers. What still prints may be waited for only for a while: the
+    /// backend, too, keeps only so much.
+    fn may_wait(&mut self, is_over: bool) -> bool {
+        is_over || self.waits_since.get_or_insert_with(Instant::now).elapsed() < WAIT_MAX
+    }
+}
+
+/// How long to wait for followers of a job that has ended before the next look.
+const WAIT: Duration = Duration::from_millis(20);
+/// How long what a job prints may be left with its backend for followers' sake.
+const WAIT_MAX: Duration = Duration::from_secs(4);
+/// The most pieces of one replica that are copied before the others have their turn.
+const PIECES_MAX: usize = 16;
+const NOTE: &str = "copied.json";
+
+impl Collector {
+    /// For one job.
+    pub(crate) fn new(cloud: &Cloud, datacenter: &Arc<Datacenter>, row: &JobRow) -> Self {
+        Collector {
+            datacenter: Arc::clone(datacenter),
+            news: Writer::new(datacenter.news.of(&row.uid)),
+            row: row.clone(),
+            log_bytes_max: cloud.config.limits.log_bytes,
+            replicas: BTreeMap::new(),
+            is_waiting: false,
+        }
+    }
+
+    /// Copies what there is; everything, if the job has ended. Whether there was anything.
+    pub(crate) async fn collect(&mut self, record: &JobRecord) -> Result<bool> {
+        let is_over = record.state.is_final();
+        let mut has_moved = false;
+        loop {
+            let mut is_complete = true;
+            self.is_waiting = false;
+            for replica in &record.replicas {
+                let (moved, is_done) = self.collect_one(record, replica.replica).await?;
+                has_moved |= moved;
+                is_complete &= is_done;
+            }
+            if has_moved {
+                self.news.tell();
+            }
+            if !is_over || is_complete {
+                return Ok(has_moved);
+            }
+            if self.is_waiting {
+                tokio::time::sleep(WAIT).await;
+            }
+        }
+    }
+
+    /// Says that the end of the job is written down.
+    pub(crate) fn end(&self) {
+        self.news.end();
+    }
+
+    async fn collect_one(
+        &mut self,
+        record: &JobRecord,
+        replica: ReplicaId,
+    ) -> Result<(bool, bool)> {
+        let directory = self.datacenter.store.logs(&self.row.uid).join(replica.to_string());
+        let progress = match self.replicas.entry(replica) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => {
+                // Nothing was printed by what was never started.
+                let own = record.replica(replica);
+                if own.is_some_and(|own| own.started_ms.is_none()) {
+                    return Ok((false, true));
+                }
+                let directory = directory.clone();
+                vacant.insert(blocking(move || open(&directory)).await?)
+            }
+        };
+        let mut has_moved = false;
+        for _ in 0..PIECES_MAX {
+            if progress.is_last {
+                return Ok((has_moved, true));
+            }
+            let lag = self.news.lag(replica, progress.archived);
+            if lag > self.log_bytes_max / 2 && progress.may_wait(record.state.is_final()) {
+                self.is_waiting = true;
+                // Something moves, though not here: it is looked again soon.
+                return Ok((true, false));
+            }
+            let piece =
+                self.datacenter.backend.logs(&self.row.uid, replica, &progress.cursor).await;
+            let piece = match piece {
+                Ok(piece) => piece,
+                // A replica that a scaled job no longer has.
+                Err(error) if error.kind() == Kind::NotFound => return Ok((has_moved, true)),
+                Err(error) => return Err(error),
+            };
+            if piece.bytes.is_empty() && !piece.is_last {
+                return Ok((has_moved, false));
+            }
+            has_moved |= !piece.bytes.is_empty();
+            if piece.bytes.len() < LOG_BYTES_MAX {
+                progress.waits_since = None;
+            }
+            let (directory, bytes_max) = (directory.clone(), self.log_bytes_max);
+            let before = progress.clone();
+            let begin = before.archived;
+            let (after, bytes) =
+                blocking(move || take(&directory, before, piece, bytes_max)).await?;
+            *progress = after;
+            self.news.print(replica, begin, bytes);
+        }
+        Ok((has_moved, false))
+    }
+}
+
+/// Finds out how far a log was copied, or begins it.
+fn open(directory: &Path) -> Result<Progress> {
+    let note = note(directory);
+    if let Ok(text) = std::fs::read(&note) {
+        let mut progress: Progress = serde_json::from_slice(&text).map_err(|source| {
+            Error::new(Kind::Damaged, "the note beside an archived log cannot be read")
+                .with("file", note.display())
+                .because(source)
+        })?;
+        progress.surplus = log::end(directory)?.saturating_sub(progress.archived);
+        return Ok(progress);
+    }
+    if directory.exists() {
+        disk::remove_tree(directory).map_err(crate::files::unusable(directory))?;
+    }
+    crate::files::make_private(directory)?;
+    let progress = Progress::default();
+    save(&note, &progress)?;
+    Ok(progress)
+}
+
+/// Adds a piece to a log; what was added comes back.
+fn take(
+    directory: &Path,
+    mut progress: Progress,
+    piece: LogPiece,
+    bytes_max: u64,
+) -> Result<(Progress, Vec<u8>)> {
+    let mut bytes = piece.bytes;
+    if piece.skipped_bytes > 0 {
+        let lost = format!("\n[{} bytes were not kept]\n", piece.skipped_bytes);
+        bytes.splice(0..0, lost.into_bytes());
+    }
+    let known = usize::try_from(progress.surplus).unwrap_or(usize::MAX).min(bytes.len());
+    if known < bytes.len() {
+        log::append(directory, &bytes[known..], bytes_max)?;
+    }
+    progress.surplus -= known as u64;
+    progress.archived += bytes.len() as u64;
+    progress.cursor = piece.next;
+    progress.is_last = piece.is_last;
+    save(&note(directory), &progress)?;
+    Ok((progress, bytes))
+}
+
+fn note(directory: &Path) -> PathBuf {
+    directory.join(NOTE)
+}
+
+/// Notes are written often and are only hints, so they wait for no disk; they appear whole.
+fn save(path: &Path, progress: &Progress) -> Result<()> {
+    let json = crate::database::to_json(progress)?;
+    if progress.is_last {
+        return disk::publish(path, Access::Private, json.as_bytes());
+    }
+    let partial = path.with_extension("new");
+    std::fs::write(&partial, json).map_err(crate::files::unusable(&partial))?;
+    std::fs::rename(&partial, path).map_err(crate::files::unusable(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(bytes: &str, next: u64) -> LogPiece {
+        LogPiece {
+            bytes: bytes.as_bytes().to_vec(),
+            next: Cursor(next.to_string()),
+            skipped_bytes: 0,
+            is_last: false,
+        }
+    }
+
+    fn text(directory: &Path) -> String {
+        String::from_utf8(log::read(directory, 0, 1000).unwrap().bytes).unwrap()
+    }
+
+    #[test]
+    fn a_log_is_copied_once_whenever_the_copier_dies() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("trainer-0");
+        let progress = open(&directory).unwrap();
+        let before = take(&directory, progress, piece("one\n", 4), 1 << 20).unwrap().0;
+        // Killed after the bytes and before the note.
+        let old = std::fs::read(note(&directory)).unwrap();
+        take(&directory, before.clone(), piece("two\nthree\n", 14), 1 << 20).unwrap();
+        std::fs::write(note(&directory), old).unwrap();
+        // Asked again, the backend cuts elsewhere, and there is more.
+        let again = open(&directory).unwrap();
+        assert_eq!((again.cursor.clone(), again.surplus), (before.cursor, 10));
+        let again = take(&directory, again, piece("two\n", 8), 1 << 20).unwrap().0;
+        let again = take(&directory, again, piece("three\nfour\n", 19), 1 << 20).unwrap().0;
+        assert_eq!(text(&directory), "one\ntwo\nthree\nfour\n");
+        assert_eq!(again.archived, log::end(&directory).unwrap());
+    }
+
+    #[test]
+    fn a_log_without_a_note_is_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("trainer-0");
+        log::append(&directory, b"half", 1 << 20).unwrap();
+        open(&directory).unwrap();
+        assert_eq!(text(&directory), "");
+    }
+
+    #[test]
+    fn what_the_backend_no_longer_had_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let progress = open(folder.path()).unwrap();
+        let lost = LogPiece { skipped_bytes: 7, ..piece("rest\n", 12) };
+        take(folder.path(), progress, lost, 1 << 20).unwrap();
+        assert_eq!(text(folder.path()), "\n[7 bytes were not kept]\nrest\n");
+    }
+}

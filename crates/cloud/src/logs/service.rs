@@ -1,0 +1,257 @@
+//! Which part of which logs is wanted, and reading it from the archive.
+
+use super::news::{Newest, News};
+use crate::blocking::blocking;
+use crate::datacenters::Datacenter;
+use crate::files::log;
+use crate::jobs::row::{JobRow, worker_name};
+use contract::api::log::{LogPiece, LogQuery, MetricsLine};
+use contract::role::Role;
+use contract::state::State;
+use contract::{Error, Kind, Result};
+use scheduler::ReplicaId;
+use scheduler::backend::Cursor;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The most that one piece of an answer holds.
+const PIECE_BYTES_MAX: usize = 256 << 10;
+/// The most that one answer that is not a stream holds; the rest is asked for by cursors.
+const ANSWER_BYTES_MAX: usize = 32 << 20;
+const TAIL_LINES_MAX: u32 = 1_000_000;
+
+/// What a query asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    replica: Option<ReplicaId>,
+    role: Option<Role>,
+    tail: Option<u32>,
+    cursors: BTreeMap<String, u64>,
+}
+
+impl Wanted {
+    /// Reads a query about a job.
+    pub(crate) fn of(row: &JobRow, query: &LogQuery) -> Result<Self> {
+        let replica = query.worker.as_deref().map(|name| replica_of(row, name)).transpose()?;
+        if let Some(tail) = query.tail.filter(|tail| *tail > TAIL_LINES_MAX) {
+            let message = format!("tail: use at most {TAIL_LINES_MAX} lines");
+            return Err(Error::invalid(message).with("tail", tail));
+        }
+        let mut cursors = BTreeMap::new();
+        let entries = query.cursors.as_deref().unwrap_or_default().split(',');
+        for entry in entries.filter(|entry| !entry.is_empty()) {
+            let Some((worker, cursor)) = entry.rsplit_once('=') else {
+                let message = "cursors: use <worker>=<cursor>, separated by commas";
+                return Err(Error::invalid(message).with("cursors", entry.escape_debug()));
+            };
+            cursors.insert(worker.to_owned(), log::parse_cursor(cursor)?);
+        }
+        Ok(Wanted { replica, role: query.role, tail: query.tail, cursors })
+    }
+
+    fn includes(&self, replica: ReplicaId) -> bool {
+        self.replica.is_none_or(|own| own == replica)
+            && self.role.is_none_or(|role| role == replica.role)
+    }
+}
+
+/// The replica that somebody means: `<job>-trainer-0`, or `trainer-0`.
+pub(crate) fn replica_of(row: &JobRow, name: &str) -> Result<ReplicaId> {
+    let short = name.strip_prefix(&format!("{}-", row.name)).unwrap_or(name);
+    let replica: ReplicaId = short.parse().map_err(|_| unknown(row, name))?;
+    let is_possible = match replica.role {
+        Role::Trainer => replica.rank < row.spec.trainers_max(),
+        role => replica.rank < row.spec.replicas(role),
+    };
+    if is_possible { Ok(replica) } else { Err(unknown(row, name)) }
+}
+
+fn unknown(row: &JobRow, name: &str) -> Error {
+    Error::new(Kind::NotFound, "the job has no such worker")
+        .with("worker", name)
+        .with("job", &row.name)
+}
+
+/// The logs of a job as they are read one after another.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    job: String,
+    wanted: Wanted,
+    places: BTreeMap<ReplicaId, Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    at: u64,
+    is_done: bool,
+}
+
+impl Place {
+    /// What was read at this place, as a piece, and moves on behind it. `None` if it has no whole
+    /// character.
+    fn take(&mut self, worker: &str, read: &log::Piece, is_over: bool) -> Option<LogPiece> {
+        let is_end = is_over && read.bytes.is_empty();
+        let whole = whole_characters(&read.bytes, is_over);
+        if whole == 0 && !is_end {
+            return None;
+        }
+        let next = read.next - (read.bytes.len() - whole) as u64;
+        (self.at, self.is_done) = (next, is_end);
+        Some(LogPiece {
+            worker: worker.to_owned(),
+            text: String::from_utf8_lossy(&read.bytes[..whole]).into_owned(),
+            cursor: next.to_string(),
+            skipped_bytes: read.skipped_bytes,
+            is_last: is_end,
+        })
+    }
+}
+
+impl Reader {
+    /// Begins to read.
+    pub(crate) fn new(row: &JobRow, wanted: Wanted) -> Self {
+        Reader { job: row.name.clone(), wanted, places: BTreeMap::new() }
+    }
+
+    /// The next pieces, at most `bytes_max` together: none if there is nothing new. With `is_over`
+    /// the last piece of each log says that it is the last.
+    pub(crate) fn next(
+        &mut self,
+        logs: &Path,
+        is_over: bool,
+        bytes_max: usize,
+    ) -> Result<Vec<LogPiece>> {
+        let mut pieces = Vec::new();
+        let mut room = bytes_max;
+        let mut replicas: Vec<ReplicaId> =
+            log::names(logs)?.iter().filter_map(|name| name.parse().ok()).collect();
+        replicas.sort_unstable();
+        for replica in replicas {
+            if !self.wanted.includes(replica) {
+                continue;
+            }
+            let directory = logs.join(replica.to_string());
+            let worker = worker_name(&self.job, replica);
+            let place = match self.places.get(&replica) {
+                Some(place) => *place,
+                None => Place { at: self.begin(&directory, &worker)?, is_done: false },
+            };
+            let place = self.places.entry(replica).or_insert(place);
+            while !place.is_done && room > 0 {
+                let read = log::read(&directory, place.at, PIECE_BYTES_MAX.min(room))?;
+                let Some(piece) = place.take(&worker, &read, is_over) else { break };
+                room = room.saturating_sub(piece.text.len().max(1));
+                pieces.push(piece);
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// As [`Reader::next`] for a job that is not over, from what is in memory; `None` if that does
+    /// not tell, so that the archive has to be read.
+    pub(crate) fn next_in_memory(
+        &mut self,
+        news: &News,
+        bytes_max: usize,
+    ) -> Option<Vec<LogPiece>> {
+        let mut pieces = Vec::new();
+        let mut room = bytes_max;
+        for replica in news.replicas() {
+            if !self.wanted.includes(replica) {
+                continue;
+            }
+            // One that has just begun to print.
+            let place = self.places.get_mut(&replica)?;
+            let worker = worker_name(&self.job, replica);
+            while room > 0 {
+                let bytes = match news.newest(replica, place.at) {
+                    Newest::Bytes(bytes) => {
+                        bytes.slice(..bytes.len().min(PIECE_BYTES_MAX.min(room)))
+                    }
+                    Newest::Nothing => break,
+                    Newest::OnDisk => return Some(pieces).filter(|pieces| !pieces.is_empty()),
+                };
+                let next = place.at + bytes.len() as u64;
+                let read = log::Piece { bytes: bytes.to_vec(), next, skipped_bytes: 0 };
+                // Half a character, of which the other half is in the next piece.
+                let Some(piece) = place.take(&worker, &read, false) else {
+                    return Some(pieces).filter(|pieces| !pieces.is_empty());
+                };
+                room = room.saturating_sub(piece.text.len().max(1));
+                pieces.push(piece);
+            }
+        }
+        Some(pieces)
+    }
+
+    /// How far it is.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (ReplicaId, u64)> {
+        self.places.iter().map(|(replica, place)| (*replica, place.at))
+    }
+
+    fn begin(&self, directory: &Path, worker: &str) -> Result<u64> {
+        match (self.wanted.cursors.get(worker), self.wanted.tail) {
+            (Some(cursor), _) => Ok(*cursor),
+            (None, Some(lines)) => log::tail(directory, lines),
+            (None, None) => Ok(0),
+        }
+    }
+}
+
+/// How many bytes end with a whole character; all of them if nothing follows.
+fn whole_characters(bytes: &[u8], is_over: bool) -> usize {
+    match std::str::from_utf8(bytes) {
+        // The beginning of a character, of which the rest has not been printed yet.
+        Err(error) if error.error_len().is_none() && !is_over => error.valid_up_to(),
+        Err(error) if error.error_len().is_some() => {
+            let end = error.valid_up_to() + error.error_len().unwrap_or(1);
+            end + whole_characters(&bytes[end..], is_over)
+        }
+        _ => bytes.len(),
+    }
+}
+
+/// Everything that is wanted and there, up to a limit.
+pub(crate) async fn read(
+    datacenter: &Arc<Datacenter>,
+    row: JobRow,
+    wanted: Wanted,
+) -> Result<Vec<LogPiece>> {
+    let datacenter = Arc::clone(datacenter);
+    blocking(move || {
+        let logs = datacenter.store.logs(&row.uid);
+        let mut reader = Reader::new(&row, wanted);
+        reader.next(&logs, row.state.is_final(), ANSWER_BYTES_MAX)
+    })
+    .await
+}
+
+/// The figures of a job's replicas, while its backend has them.
+pub(crate) async fn metrics(datacenter: &Datacenter, row: &JobRow) -> Result<Vec<MetricsLine>> {
+    let found = match datacenter.backend.metrics(&row.uid, &Cursor::default()).await {
+        Ok(found) => found,
+        Err(error) if error.kind() == Kind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let line = |line: scheduler::backend::MetricsLine| MetricsLine {
+        worker: worker_name(&row.name, line.replica),
+        figures: line.figures,
+    };
+    Ok(found.lines.into_iter().map(line).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_character_is_not_cut_in_two_while_more_may_come() {
+        let text = "grün".as_bytes();
+        assert_eq!(whole_characters(text, false), 5);
+        assert_eq!(whole_characters(&text[..3], false), 2);
+        assert_eq!(whole_characters(&text[..3], true), 3);
+        assert_eq!(whole_characters(b"a\xff\xffb", false), 4);
+        assert_eq!(whole_characters(b"a\xff\xc3", false), 2);
+    }
+}

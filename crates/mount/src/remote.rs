@@ -1,0 +1,158 @@
+//! The cloud as the file system asks it. What directories have in them is remembered for a moment,
+//! so that a program that lists a directory and then looks at every file asks once.
+
+use client::{Client, Item, Options, Outcome, Watcher};
+use contract::api::file::{Attributes, Entry, ListQuery, Relocate, RemoveQuery};
+use contract::path::PfsPath;
+use contract::{Error, Kind, Result};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What is in a directory, by name.
+pub(crate) type Listing = Arc<BTreeMap<String, Entry>>;
+
+/// How long a list is believed, here and by the kernel.
+pub(crate) const FRESH: Duration = Duration::from_secs(1);
+
+/// The files of one user.
+pub(crate) struct Remote {
+    pub(crate) client: Client,
+    listings: Mutex<HashMap<PfsPath, (Instant, Listing)>>,
+}
+
+impl Remote {
+    pub(crate) fn new(client: Client) -> Remote {
+        Remote { client, listings: Mutex::default() }
+    }
+
+    /// What is at a path, as of now or of a moment ago.
+    pub(crate) fn look(&self, path: &PfsPath) -> Result<Entry> {
+        let above = path.parent();
+        let listing = above.and_then(|above| self.fresh(&above));
+        match (listing, path.file_name()) {
+            (Some(listing), Some(name)) => listing.get(name).cloned().ok_or_else(missing),
+            _ => self.stat(path),
+        }
+    }
+
+    /// What is at a path now.
+    pub(crate) fn stat(&self, path: &PfsPath) -> Result<Entry> {
+        self.client.stat(path)
+    }
+
+    /// What is in a directory now.
+    pub(crate) fn list(&self, path: &PfsPath) -> Result<Listing> {
+        let query = ListQuery {
+            path: path.to_string(),
+            is_recursive: false,
+            is_pattern: false,
+            is_itself: false,
+        };
+        let asked = Instant::now();
+        let mut entries = BTreeMap::new();
+        let listed = self.client.list(&query, |entry| {
+            entries.insert(entry.name().to_owned(), entry);
+            Ok(())
+        });
+        match listed {
+            // A home that nobody has written to yet.
+            Err(error) if error.kind() == Kind::NotFound && path.file_name().is_none() => {}
+            listed => {
+                listed?;
+            }
+        }
+        let listing: Listing = Arc::new(entries);
+        let mut listings = self.lock();
+        listings.retain(|_, (at, _)| at.elapsed() < FRESH);
+        listings.insert(path.clone(), (asked, Arc::clone(&listing)));
+        Ok(listing)
+    }
+
+    pub(crate) fn make_directory(&self, path: &PfsPath) -> Result<Entry> {
+        let made = self.client.make_directory(path);
+        self.changed();
+        made
+    }
+
+    pub(crate) fn remove(&self, path: &PfsPath) -> Result<()> {
+        let removed =
+            self.client.remove(&RemoveQuery { path: path.to_string(), is_recursive: false });
+        self.changed();
+        removed
+    }
+
+    pub(crate) fn rename(&self, from: &PfsPath, to: &PfsPath, if_absent: bool) -> Result<()> {
+        let asked = Relocate { from: from.to_string(), to: to.to_string(), if_absent };
+        let renamed = self.client.rename(&asked);
+        self.changed();
+        renamed.map(|_| ())
+    }
+
+    /// Changes permissions and time of a file or directory.
+    pub(crate) fn dress(
+        &self,
+        path: &PfsPath,
+        mode: Option<u32>,
+        modified_ms: Option<u64>,
+    ) -> Result<Entry> {
+        let asked = Attributes { path: path.to_string(), mode, modified_ms };
+        let dressed = self.client.set_attributes(&asked);
+        self.changed();
+        dressed
+    }
+
+    /// A part of a content that was opened.
+    pub(crate) fn read(
+        &self,
+        path: &PfsPath,
+        etag: &str,
+        offset: u64,
+        length: u64,
+    ) -> Result<Vec<u8>> {
+        self.client.patiently(|| self.client.read_range(path, etag, offset, length))
+    }
+
+    /// Sends a whole file, which replaces what is there.
+    pub(crate) fn send(&self, item: Item) -> Result<()> {
+        let told = Told(Mutex::new(None));
+        self.client.send_files(vec![item], &Options::default(), &told);
+        self.changed();
+        let told = told.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        told.unwrap_or_else(|| Err(Error::new(Kind::Io, "the upload was not tried")))
+    }
+
+    /// Something was changed: what is remembered may be wrong.
+    fn changed(&self) {
+        self.lock().clear();
+    }
+
+    fn fresh(&self, path: &PfsPath) -> Option<Listing> {
+        let listings = self.lock();
+        let (at, listing) = listings.get(path)?;
+        (at.elapsed() < FRESH).then(|| Arc::clone(listing))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PfsPath, (Instant, Listing)>> {
+        self.listings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What became of the one file.
+struct Told(Mutex<Option<Result<()>>>);
+
+impl Watcher for Told {
+    fn moved(&self, _: u64) {}
+
+    fn ended(&self, _: &Item, outcome: &Outcome) {
+        let result = match &outcome.error {
+            None => Ok(()),
+            Some(error) => Err(Error::new(error.kind(), error.chain())),
+        };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    }
+}
+
+fn missing() -> Error {
+    Error::new(Kind::NotFound, "no such file or directory")
+}
