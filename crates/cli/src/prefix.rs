@@ -1,7 +1,6 @@
 //! The name of a replica in front of each of its lines, in a colour of its own.
 
 use contract::role::Role;
-use scheduler::ReplicaId;
 use std::io::IsTerminal;
 
 /// Cyan, green, yellow, magenta, blue: the trainers' colours, in turn. Servers are grey.
@@ -9,20 +8,28 @@ const COLOURS: [u8; 5] = [36, 32, 33, 35, 34];
 const GREY: u8 = 90;
 
 /// The text in front of a line; `width` is that of the longest name.
-pub fn prefix(replica: ReplicaId, width: usize, has_colour: bool) -> String {
-    let name = format!("{:<width$} | ", replica.to_string());
+#[cfg(feature = "server")]
+pub fn prefix(replica: scheduler::ReplicaId, width: usize, has_colour: bool) -> String {
+    named(&replica.to_string(), (replica.role, replica.rank), width, has_colour)
+}
+
+/// As [`prefix`], for a replica that is known by a name of its own.
+pub fn named(name: &str, who: (Role, u32), width: usize, has_colour: bool) -> String {
+    let name = format!("{name:<width$} | ");
     if !has_colour {
         return name;
     }
-    let colour = match replica.role {
-        Role::Trainer => COLOURS[replica.rank as usize % COLOURS.len()],
+    let (role, rank) = who;
+    let colour = match role {
+        Role::Trainer => COLOURS[rank as usize % COLOURS.len()],
         Role::Pserver | Role::Master => GREY,
     };
     format!("\x1b[{colour}m{name}\x1b[0m")
 }
 
 /// The width of the longest name.
-pub fn width(replicas: impl IntoIterator<Item = ReplicaId>) -> usize {
+#[cfg(feature = "server")]
+pub fn width(replicas: impl IntoIterator<Item = scheduler::ReplicaId>) -> usize {
     replicas.into_iter().map(|replica| replica.to_string().len()).max().unwrap_or(0)
 }
 
@@ -32,7 +39,7 @@ pub fn wants_colour(output: &impl IsTerminal) -> bool {
     output.is_terminal() && !is_refused
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "server"))]
 mod tests {
     use super::*;
 

@@ -14,5 +14,6 @@ mod backend {
     pub(crate) mod trials;
 
     mod chaos;
+    mod isolation;
     mod suites;
 }

@@ -24,11 +24,14 @@ pub mod record;
 pub mod replica;
 pub mod submission;
 
+mod introduction;
+
 pub mod conductor;
 pub mod supervisor;
 
 pub mod jobs;
 
+pub mod kubernetes;
 pub mod local;
 pub mod mpi;
 pub mod ssh;

@@ -7,8 +7,9 @@
 //! replica is started ([`JobPlan::start`]).
 
 use crate::replica::ReplicaId;
-use crate::submission::{Place, Submission};
-use crate::supervisor::message::Start;
+use crate::submission::{CLOUD, Place, Submission};
+use crate::supervisor::message::{Confinement, Start};
+use crate::{introduction, local};
 use contract::env::Environment;
 use contract::job::{JobSpec, Resources};
 use contract::port::{Endpoint, Ports};
@@ -80,6 +81,10 @@ pub struct ReplicaPlan {
     pub metrics: Option<PathBuf>,
     /// What it may use.
     pub resources: Resources,
+    /// Which part of its machine it sees.
+    pub confinement: Confinement,
+    /// Whether its log begins with where the job runs.
+    pub introduces: bool,
 }
 
 /// What is done about failures and ends.
@@ -104,10 +109,13 @@ pub struct Policy {
 /// Stands for a server's first port in its arguments.
 pub const PORT: &str = "{port}";
 /// Where the master keeps its state, in the job's directory on its machine.
-const MASTER_STATE: &str = "master";
+pub(crate) const MASTER_STATE: &str = "master";
 /// Keeps Python from holding its output back: lines are there when they are printed, also the last
 /// ones before a crash. A job that sets it itself has its way.
 const UNBUFFERED: &str = "PYTHONUNBUFFERED";
+/// How long a replica that others wait for may be stopped (SIGSTOP). Shorter than servers wait for a
+/// trainer that they do not hear of (60 s): it is started again before they give up.
+const STOPPED_SECONDS_MAX: u64 = 45;
 /// How often a rank of a fault-tolerant job is started again, where the job does not say.
 const RESTARTS_FAULT_TOLERANT: u32 = 16;
 
@@ -133,7 +141,8 @@ pub fn plan(submission: &Submission, nodes: Vec<Node>) -> Result<JobPlan> {
     Ok(JobPlan { job: spec.name.clone(), nodes, replicas, policy: policy(spec) })
 }
 
-fn policy(spec: &JobSpec) -> Policy {
+/// What is done about failures and ends, as the spec says.
+pub(crate) fn policy(spec: &JobSpec) -> Policy {
     let is_tolerant = spec.fault_tolerance.is_some() && spec.restarts == 0;
     Policy {
         restarts: if is_tolerant { RESTARTS_FAULT_TOLERANT } else { spec.restarts },
@@ -263,6 +272,8 @@ fn replica(
         log: files.log,
         metrics: (id.role == Role::Trainer).then(|| files.own_dir.join("metrics.jsonl")),
         resources: *spec.resources.of(id.role),
+        confinement: local::plan::confinement(submission, node, id),
+        introduces: id.role == Role::Trainer && submission.origin == CLOUD,
     })
 }
 
@@ -338,7 +349,7 @@ fn pserver(submission: &Submission, node: &Node, servers: &Servers, rank: u32) -
 fn comment(place: &Place) -> &'static str {
     match place {
         Place::Local(_) | Place::Ssh(_) => "paddle_process_by_paddle",
-        Place::Mpi(_) => "paddle_cluster_pserver",
+        Place::Mpi(_) | Place::Kubernetes(_) => "paddle_cluster_pserver",
     }
 }
 
@@ -406,6 +417,10 @@ impl JobPlan {
             let port = environment.ports.first.to_string();
             argv.iter_mut().for_each(|argument| *argument = argument.replace(PORT, &port));
         }
+        let preamble = match replica.introduces {
+            true => introduction::lines(self, replica),
+            false => Vec::new(),
+        };
         Ok(Start {
             replica: replica.id,
             attempt,
@@ -417,7 +432,15 @@ impl JobPlan {
             metrics: replica.metrics.clone(),
             memory_bytes_max: replica.resources.memory.map(|memory| memory.bytes()),
             cpu_milli_max: replica.resources.cpu.map(|cpu| cpu.cores_milli()),
+            preamble,
+            confinement: replica.confinement.clone(),
+            stopped_seconds_max: self.has_servers().then_some(STOPPED_SECONDS_MAX),
         })
+    }
+
+    /// Whether replicas wait for each other.
+    fn has_servers(&self) -> bool {
+        self.replicas.iter().any(|replica| replica.id.is_server())
     }
 
     /// Where the servers of a role are, by rank; empty until all are known.
@@ -434,9 +457,8 @@ impl JobPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::submission::{LocalPlace, Package};
+    use crate::submission::sample as submission;
     use contract::job::Restore;
-    use contract::secret::Secret;
 
     fn node(name: &str, address: &str) -> Node {
         Node {
@@ -448,26 +470,6 @@ mod tests {
             directory: "/home/paddle/JOB".into(),
             owns_workspace: true,
             env: [("LD_LIBRARY_PATH".to_owned(), "/usr/local/cuda/lib64".to_owned())].into(),
-        }
-    }
-
-    fn submission(spec: JobSpec) -> Submission {
-        Submission {
-            id: "job-1".into(),
-            origin: "test".into(),
-            spec: JobSpec {
-                name: "ctr".into(),
-                user: "wuyi".into(),
-                datacenter: "local".into(),
-                program: vec!["python".into(), "train.py".into()],
-                ..spec
-            },
-            token: Secret::new("sesame"),
-            secrets: BTreeMap::new(),
-            run_as: None,
-            mounts: Vec::new(),
-            place: Place::Local(LocalPlace { isolates: true, environment: BTreeMap::new() }),
-            package: Package::Present("/home/paddle/JOB".into()),
         }
     }
 

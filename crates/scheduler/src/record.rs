@@ -137,6 +137,9 @@ pub struct ReplicaRecord {
     pub metrics: Option<serde_json::Value>,
     /// How many trainers a server has served, as it said when it ended.
     pub trainers_joined: Option<u32>,
+    /// Why it was started again alone the last time.
+    #[serde(default)]
+    pub restarted_for: Option<String>,
     /// When it was asked to leave because fewer trainers are wanted; the largest number once it was
     /// killed for that.
     #[serde(default)]
@@ -212,7 +215,9 @@ impl JobRecord {
     pub fn apply(&mut self, event: &Event, now_ms: u64) -> bool {
         let is_ending = self.ending.is_some();
         match event {
-            Event::Opened { .. } | Event::Log { .. } | Event::Probed { .. } => return false,
+            Event::Opened { .. } | Event::Log { .. } | Event::Probed { .. } | Event::Alive => {
+                return false;
+            }
             Event::Note { text } => {
                 if self.notes.contains(text) || self.notes.len() >= NOTES_MAX {
                     return false;
@@ -254,6 +259,7 @@ impl JobRecord {
         if record.state != ReplicaState::Pending {
             record.attempt += 1;
             record.failures += u32::from(record.leaving_ms.is_none());
+            record.restarted_for = Some(record.reason());
         }
         record.leaving_ms = None;
         record.state = ReplicaState::Starting;
@@ -357,6 +363,7 @@ impl ReplicaRecord {
             log,
             metrics: None,
             trainers_joined: None,
+            restarted_for: None,
             leaving_ms: None,
         }
     }

@@ -14,6 +14,9 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// The [`Submission::origin`] of the shared service's jobs.
+pub const CLOUD: &str = "cloud";
+
 /// A job to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,7 +25,8 @@ pub struct Submission {
     /// new; another job under a known id is a conflict.
     pub id: String,
     /// Whose job it is: [`crate::Backend::list`] shows the jobs of one origin, so that two services
-    /// can share a cluster.
+    /// can share a cluster. Trainers' logs of [`CLOUD`] begin with the lines of the original, which
+    /// say where the job runs.
     pub origin: String,
     /// What was asked for.
     pub spec: JobSpec,
@@ -44,7 +48,7 @@ pub struct Submission {
     pub package: Package,
 }
 
-/// The user and group of a process.
+/// The user and group of a process. It has no other groups and no privileges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunAs {
@@ -77,7 +81,7 @@ pub enum Package {
     Dispatch(Manifest),
 }
 
-/// A kind of place that runs jobs as processes, with what has to be known to reach it.
+/// A kind of place that runs jobs, with what has to be known to reach it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
@@ -87,6 +91,8 @@ pub enum Place {
     Ssh(SshPlace),
     /// Where `mpirun` puts its processes.
     Mpi(MpiPlace),
+    /// Pods of a Kubernetes cluster.
+    Kubernetes(KubernetesPlace),
 }
 
 /// The machine of the conductor.
@@ -98,6 +104,22 @@ pub struct LocalPlace {
     /// The variables that programs inherit, such as `PATH`: those of whoever submitted the job, so
     /// that it does not matter who starts its processes later.
     pub environment: BTreeMap<String, String>,
+    /// What keeps replicas away from the machine and from other jobs; `None` for programs of
+    /// whoever owns the machine. Needs `run_as`, and implies a PID namespace.
+    #[serde(default)]
+    pub sandbox: Option<Sandbox>,
+}
+
+/// The limits of what replicas on this machine can see. Each has a root of its own, which its user
+/// may write to and which goes when the replica ends (`docs/isolation.md`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sandbox {
+    /// Directories that replicas read at their own paths, also below one that their user may not
+    /// enter: the Python installation, the virtual environment, the directory of `paddle`.
+    pub exposed: Vec<PathBuf>,
+    /// Directories that look empty, whoever may read them outside.
+    pub hidden: Vec<PathBuf>,
 }
 
 /// Machines that are reached by ssh.
@@ -145,6 +167,70 @@ pub struct MpiPlace {
     pub environment: BTreeMap<String, String>,
 }
 
+/// A namespace of a Kubernetes cluster with Volcano.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KubernetesPlace {
+    /// The kubeconfig; `None` for that of the user, or the service account of the pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// A context of the kubeconfig; empty for its current one.
+    pub context: String,
+    /// The namespace of the job's objects.
+    pub namespace: String,
+    /// The image of pods, where the job names none.
+    pub image: String,
+    /// Secrets of the namespace with which images are fetched.
+    pub pull_secrets: Vec<String>,
+    /// What pods mount.
+    pub volumes: Vec<Volume>,
+}
+
+/// A volume of every pod of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Volume {
+    /// Where its files are.
+    pub source: VolumeSource,
+    /// Where pods see them.
+    pub path: String,
+    /// Whether they may not write to it.
+    pub is_read_only: bool,
+}
+
+/// Where the files of a volume are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VolumeSource {
+    /// A directory of the machine that the pod is on.
+    HostPath {
+        /// Its path.
+        path: String,
+    },
+    /// A PersistentVolumeClaim of the namespace.
+    Claim {
+        /// Its name.
+        claim: String,
+    },
+    /// An NFS server.
+    Nfs {
+        /// Its address.
+        server: String,
+        /// The exported directory.
+        path: String,
+    },
+    /// A CephFS.
+    Cephfs {
+        /// Its monitors, as `host:port`.
+        monitors: Vec<String>,
+        /// The directory.
+        path: String,
+        /// Who reads and writes.
+        user: String,
+        /// The Secret of the namespace with that user's key.
+        secret: String,
+    },
+}
+
 /// Who starts the ranks of an MPI job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -185,6 +271,7 @@ impl Place {
             Place::Local(_) => "local",
             Place::Ssh(_) => "ssh",
             Place::Mpi(_) => "mpi",
+            Place::Kubernetes(_) => "kubernetes",
         }
     }
 }
@@ -205,6 +292,32 @@ pub fn check_id(id: &str) -> Result<()> {
     }
     let message = "not the id of a job: use letters, digits, `-`, `_` and `.`, not a dot first";
     Err(Error::new(Kind::Invalid, message).with("id", id.escape_debug()))
+}
+
+/// A job on this machine, for tests.
+#[cfg(test)]
+pub(crate) fn sample(spec: JobSpec) -> Submission {
+    Submission {
+        id: "job-1".into(),
+        origin: "test".into(),
+        spec: JobSpec {
+            name: "ctr".into(),
+            user: "wuyi".into(),
+            datacenter: "local".into(),
+            program: vec!["python".into(), "train.py".into()],
+            ..spec
+        },
+        token: Secret::new("sesame"),
+        secrets: BTreeMap::new(),
+        run_as: None,
+        mounts: Vec::new(),
+        place: Place::Local(LocalPlace {
+            isolates: true,
+            environment: BTreeMap::new(),
+            sandbox: None,
+        }),
+        package: Package::Present("/home/paddle/JOB".into()),
+    }
 }
 
 /// A secret has no serialization of its own, so that none is written by accident. A submission is

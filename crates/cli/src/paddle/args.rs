@@ -4,7 +4,8 @@ use crate::{
     attach, completions, conduct, jobs, kill, launch, logs, master, pserver, python, rank,
     recordio, scale, supervise, version,
 };
-use clap::{Parser, Subcommand};
+use clap::{Command, CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
 
 /// Distributed training with parameter servers: run and inspect the parts of a job.
 #[derive(Debug, Parser)]
@@ -12,6 +13,27 @@ use clap::{Parser, Subcommand};
 pub(crate) struct Paddle {
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+impl Verb {
+    /// Reads the command line of this process.
+    pub(crate) fn read() -> Verb {
+        let arguments: Vec<OsString> = std::env::args_os().collect();
+        match arguments.get(1).and_then(|verb| verb.to_str()) {
+            // Jobs start these. To describe all verbs to the parser takes longer than all else that
+            // they do before they are at work.
+            Some(verb @ "supervise") => Verb::Supervise(alone(verb, &arguments)),
+            Some(verb @ "pserver") => Verb::Pserver(Box::new(alone(verb, &arguments))),
+            _ => Paddle::parse_from(cli::flags::mark(arguments, Paddle::command)).verb,
+        }
+    }
+}
+
+/// Reads the arguments of one verb.
+fn alone<A: clap::Args>(verb: &str, arguments: &[OsString]) -> A {
+    let command = Command::new("paddle").bin_name(format!("paddle {verb}")).no_binary_name(true);
+    let matches = A::augment_args(command).get_matches_from(&arguments[2..]);
+    A::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,17 +1,14 @@
 //! `paddle conduct`: runs one submitted job to its end. Started when a job is submitted, not by
 //! people; what it does is in `scheduler::jobs::conduct`.
 //!
-//! The conductor of a detached job leaves the session of its submitter, and has a parent that waits
-//! for nothing else and starts another one when it is killed. The conductor of a job on a leash
-//! stays in the submitter's session, so that ssh can ask for passwords at its terminal; the signals
-//! that a terminal sends are for the submitter alone, which decides what becomes of the job.
+//! The conductor leaves the session of the job's submitter, and has a parent that waits for nothing
+//! else and starts another one when it is killed. A job that ends with its submitter has no such
+//! process: the submitter conducts it.
 
-use crate::attach::signals::ignores_hang_ups;
 use contract::exit::from_signal;
 use contract::{Error, Result};
 use scheduler::conductor::Stop;
 use scheduler::jobs::{conduct, guard};
-use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,31 +19,26 @@ pub(crate) struct Args {
     /// The job's directory
     #[arg(long, value_name = "DIR")]
     directory: PathBuf,
-    /// End the job when standard input closes
-    #[arg(long)]
-    leash: bool,
     /// Be the conductor itself, not the parent that waits for it
-    #[arg(long, conflicts_with = "leash")]
+    #[arg(long)]
     guarded: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     cli::logging::start(None, "")?;
-    if !args.leash && !args.guarded {
+    if !args.guarded {
         return guard(args);
     }
     let paddle = super::this_program()?;
-    let runtime = crate::attach::follow::runtime()?;
-    let result = runtime.block_on(async {
+    let result = crate::attach::follow::runtime()?.block_on(async {
         let (sender, stops) = mpsc::channel(4);
-        listen(args.leash, &sender)?;
-        if args.leash {
-            std::thread::spawn(move || await_end_of_leash(&sender));
-        }
+        listen(sender)?;
         conduct::conduct(&args.directory, &paddle, stops).await
     });
-    // A read of standard input may still be waiting, and cannot be called back.
-    runtime.shutdown_background();
+    if let Some(guard) = rustix::process::getppid() {
+        // Somebody may have stopped it; it has nothing to wait for any more. Harmless otherwise.
+        let _ = rustix::process::kill_process(guard, rustix::process::Signal::CONT);
+    }
     result.map(|()| ExitCode::SUCCESS)
 }
 
@@ -64,19 +56,10 @@ fn guard(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// SIGTERM ends the job. What a terminal sends is passed over: it is for the submitter.
-fn listen(is_leashed: bool, stops: &mpsc::Sender<Stop>) -> Result<()> {
-    let open = |kind: SignalKind| {
-        signal(kind).map_err(|source| Error::io("cannot wait for signals", source))
-    };
-    let mut terminate = open(SignalKind::terminate())?;
-    for kind in [SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()] {
-        if is_leashed && !(kind == SignalKind::hangup() && ignores_hang_ups()) {
-            let mut ignored = open(kind)?;
-            tokio::spawn(async move { while ignored.recv().await.is_some() {} });
-        }
-    }
-    let stops = stops.clone();
+/// SIGTERM ends the job.
+fn listen(stops: mpsc::Sender<Stop>) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())
+        .map_err(|source| Error::io("cannot wait for signals", source))?;
     tokio::spawn(async move {
         let mut is_forced = false;
         while terminate.recv().await.is_some() {
@@ -87,13 +70,4 @@ fn listen(is_leashed: bool, stops: &mpsc::Sender<Stop>) -> Result<()> {
         }
     });
     Ok(())
-}
-
-/// The leash is held by whoever submitted the job; nothing is ever written to it.
-fn await_end_of_leash(stops: &mpsc::Sender<Stop>) {
-    let mut byte = [0];
-    while std::io::stdin().lock().read(&mut byte).is_ok_and(|count| count > 0) {}
-    let exit_code = from_signal(SignalKind::hangup().as_raw_value());
-    let reason = Some("gone: the process that held its leash has ended".to_owned());
-    let _ = stops.blocking_send(Stop { exit_code, reason, is_forced: true });
 }

@@ -19,15 +19,13 @@ mod service;
 mod supervise;
 mod version;
 
-use args::{Paddle, Verb};
-use clap::{CommandFactory, Parser};
+use args::Verb;
 use contract::{Error, Result};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = cli::flags::mark(std::env::args_os(), Paddle::command);
-    let paddle = Paddle::parse_from(arguments);
-    cli::exit::run("paddle", || match paddle.verb {
+    let verb = Verb::read();
+    cli::exit::run("paddle", || match verb {
         Verb::Version(args) => version::run(&args),
         Verb::Pserver(args) => pserver::run(&args),
         Verb::Master(args) => master::run(*args),

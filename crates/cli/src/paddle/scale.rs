@@ -29,7 +29,6 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    cli::logging::start(None, "")?;
     let jobs = find::open()?;
     let (id, before) = runtime()?.block_on(async {
         let job = find::find(&jobs, &args.id).await?;

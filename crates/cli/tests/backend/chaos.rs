@@ -5,6 +5,7 @@
 //! `make chaos-jobs` runs 200. A round that fails prints its seed. `training` does the same to jobs
 //! that train.
 
+mod fault;
 mod trainer;
 mod training;
 

@@ -9,6 +9,8 @@ use scheduler::backend::{Accepted, Backend, Cursor, LogPiece};
 use scheduler::jobs::{Jobs, Paddle};
 use scheduler::submission::{Package, Place};
 use scheduler::{JobRecord, ReplicaId, Submission};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -26,10 +28,21 @@ pub(crate) trait Harness: Sync {
 
     /// A number of replicas that is large for this place.
     fn many(&self) -> u32;
+
+    /// A folder for the test.
+    fn folder(&self) -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    /// Makes the job another user's, where the place has such jobs.
+    fn confine(&self, _: &mut Submission) {}
 }
 
 /// How long anything may take. Only a failure waits so long.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
+
+/// In the folder of a test.
+const SHARED: &str = "shared";
 
 /// One job, or several that share a folder of jobs.
 pub(crate) struct Job<'a> {
@@ -48,7 +61,11 @@ impl<'a> Job<'a> {
 
     /// A job that runs a program.
     pub(crate) fn of(harness: &'a dyn Harness, count: u32, program: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = harness.folder();
+        // Also for programs of other users, whose workspaces are no place to meet.
+        let shared = folder.path().join(SHARED);
+        std::fs::create_dir(&shared).unwrap();
+        std::fs::set_permissions(&shared, Permissions::from_mode(0o777)).unwrap();
         for rank in 0..count {
             std::fs::create_dir_all(harness.workspace(folder.path(), rank)).unwrap();
         }
@@ -65,7 +82,7 @@ impl<'a> Job<'a> {
             env: [("MARKER".to_owned(), folder.path().to_str().unwrap().to_owned())].into(),
             ..JobSpec::default()
         };
-        let submission = Submission {
+        let mut submission = Submission {
             id: "job-1".to_owned(),
             origin: "test".to_owned(),
             spec,
@@ -76,6 +93,7 @@ impl<'a> Job<'a> {
             place: harness.place(folder.path(), count),
             package: Package::Present(harness.package(folder.path())),
         };
+        harness.confine(&mut submission);
         let paddle = Paddle {
             program: env!("CARGO_BIN_EXE_paddle").into(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
@@ -93,6 +111,11 @@ impl<'a> Job<'a> {
 
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// A directory in which the replicas of every machine meet: `$MARKER/shared`.
+    pub(crate) fn shared(&self) -> PathBuf {
+        self.folder().join(SHARED)
     }
 
     pub(crate) fn block<T>(&self, future: impl Future<Output = T>) -> T {
@@ -155,9 +178,13 @@ impl<'a> Job<'a> {
 
     /// Everything that a replica has printed.
     pub(crate) fn log(&self, replica: &str) -> Vec<u8> {
+        self.collect(|cursor| self.logs(replica, cursor))
+    }
+
+    fn collect(&self, mut piece: impl FnMut(&Cursor) -> LogPiece) -> Vec<u8> {
         let (mut all, mut cursor) = (Vec::new(), Cursor::default());
         loop {
-            let piece = self.logs(replica, &cursor);
+            let piece = piece(&cursor);
             if piece.bytes.is_empty() {
                 return all;
             }

@@ -3,8 +3,11 @@
 use super::component;
 use super::job::Harness;
 use super::sshd::{self, Machines};
+use scheduler::Submission;
 use scheduler::ssh::host::parse_hosts;
-use scheduler::submission::{LocalPlace, MpiPlace, MpiStart, Place, SshPlace};
+use scheduler::submission::{
+    LocalPlace, Mount, MpiPlace, MpiStart, Package, Place, RunAs, Sandbox, SshPlace,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +22,11 @@ pub(crate) struct Local {
 
 impl Harness for Local {
     fn place(&self, _: &Path, _: u32) -> Place {
-        Place::Local(LocalPlace { isolates: self.isolates, environment: environment() })
+        Place::Local(LocalPlace {
+            isolates: self.isolates,
+            environment: environment(),
+            sandbox: None,
+        })
     }
 
     fn package(&self, folder: &Path) -> String {
@@ -32,6 +39,67 @@ impl Harness for Local {
 
     fn many(&self) -> u32 {
         16
+    }
+}
+
+/// This machine, with jobs of a user who is not trusted.
+pub(crate) struct Sandboxed;
+
+/// Nobody has this id here.
+pub(crate) const USER: RunAs = RunAs { uid: 56_789, gid: 56_789 };
+
+impl Sandboxed {
+    pub(crate) fn find() -> Option<Sandboxed> {
+        match scheduler::local::sandbox::probe() {
+            Ok(()) => Some(Sandboxed),
+            Err(why) => component::missing("sandbox", &why),
+        }
+    }
+
+    /// What programs need of directories that others may not enter.
+    fn sandbox() -> Sandbox {
+        let paddle = Path::new(env!("CARGO_BIN_EXE_paddle")).parent().unwrap();
+        let environment = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv");
+        let python = environment.join("bin/python").canonicalize();
+        let installed = python.ok().and_then(|python| Some(python.ancestors().nth(2)?.to_owned()));
+        let exposed = [Some(paddle.to_owned()), environment.canonicalize().ok(), installed];
+        Sandbox { exposed: exposed.into_iter().flatten().collect(), hidden: Vec::new() }
+    }
+}
+
+impl Harness for Sandboxed {
+    fn place(&self, _: &Path, _: u32) -> Place {
+        Place::Local(LocalPlace {
+            isolates: true,
+            environment: environment(),
+            sandbox: Some(Sandboxed::sandbox()),
+        })
+    }
+
+    fn package(&self, folder: &Path) -> String {
+        folder.join("package").to_str().unwrap().to_owned()
+    }
+
+    fn workspace(&self, folder: &Path, _: u32) -> PathBuf {
+        folder.join("package")
+    }
+
+    fn many(&self) -> u32 {
+        16
+    }
+
+    /// Not below `/tmp`, of which nothing is seen inside.
+    fn folder(&self) -> tempfile::TempDir {
+        tempfile::Builder::new().prefix("paddle-test-").tempdir_in("/var").unwrap()
+    }
+
+    fn confine(&self, submission: &mut Submission) {
+        submission.run_as = Some(USER);
+        let Package::Present(path) = &submission.package else { return };
+        let shared = Path::new(path).with_file_name("shared");
+        let mount = Mount { source: shared.clone(), target: shared, is_read_only: false };
+        submission.mounts.push(mount);
+        std::os::unix::fs::chown(path, Some(USER.uid), Some(USER.gid)).unwrap();
     }
 }
 

@@ -1,6 +1,6 @@
 //! The trials on every place.
 
-use super::places::{Local, Mpi, Ssh};
+use super::places::{Local, Mpi, Sandboxed, Ssh};
 
 mod local {
     crate::backend::trials::suite!(super::Local { isolates: true });
@@ -8,6 +8,13 @@ mod local {
 
 mod local_without_namespace {
     crate::backend::trials::suite!(super::Local { isolates: false });
+}
+
+mod sandboxed {
+    crate::backend::trials::suite!(match super::Sandboxed::find() {
+        Some(sandboxed) => sandboxed,
+        None => return,
+    });
 }
 
 mod ssh {

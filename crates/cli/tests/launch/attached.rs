@@ -189,7 +189,8 @@ fn a_restart_is_said_and_the_last_failure_is_the_end() {
         job.run_to_the_end(job.launch(&["--restarts=1"], "echo attempt $PADDLE_ATTEMPT; exit 5"));
     assert_eq!(ended.code, 5, "{ended:?}");
     assert_eq!(job.read("log/trainer-0.log"), "attempt 0\nattempt 1\n");
-    assert!(ended.stderr.contains("trainer-0 is started again"), "{ended:?}");
+    let said = "trainer-0 is started again, attempt 1: exited with code 5";
+    assert!(ended.stderr.contains(said), "{ended:?}");
     assert!(ended.stderr.contains("trainer-0 failed after 1 of 1 restarts"), "{ended:?}");
 }
 

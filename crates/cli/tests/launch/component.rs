@@ -1,22 +1,23 @@
-//! Programs of others that a part of the tests needs.
+//! What a part of the tests needs of the machine.
 
 use std::path::PathBuf;
 
-/// The path of a program; `None`, with a word about it, where it is not installed. In CI a program
-/// that `.ci/required` lists must be there.
+/// The path of a program; `None`, with a word about it, where it is not installed.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
     let found = folders.map(|folder| folder.join(name)).find(|path| path.is_file());
-    if found.is_some() {
-        return found;
-    }
+    found.or_else(|| missing(name, "it is not installed"))
+}
+
+/// Says that something is missing. In CI that fails if `.ci/required` lists it.
+pub(crate) fn missing<T>(name: &str, why: &str) -> Option<T> {
     let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.ci/required");
     let required = std::fs::read_to_string(list).unwrap();
     let is_required = required.lines().any(|line| line.trim() == name);
     let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-    assert!(!(is_ci && is_required), "{name} is not installed, and .ci/required lists it");
-    let note = format!("skipped: {name} is not installed\n");
+    assert!(!(is_ci && is_required), "no {name}, which .ci/required lists: {why}");
+    let note = format!("skipped: no {name}: {why}\n");
     std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes()).unwrap();
     None
 }

@@ -114,7 +114,7 @@ fn a_detached_job_survives_its_conductor() {
     let job = Job::new();
     let script = "echo attempt $PADDLE_ATTEMPT; touch started-$PADDLE_ATTEMPT; \
                   until [ -e go ]; do sleep 0.01; done";
-    let id = detach(&job, &[], script);
+    let id = detach(&job, &["--restarts=1"], script);
     job.await_file("started-0");
     // What a conductor has not taken in yet when it is killed is in the replica's own log alone.
     wait_until("the line is kept", || paddle(&job, &format!("logs {id}")).stdout.contains('0'));

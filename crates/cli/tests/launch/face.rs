@@ -127,14 +127,16 @@ fn wrong_calls_for_clusters_say_what_to_do() {
 
 #[test]
 fn wrong_calls_say_what_to_do() {
-    let calls: [&[&str]; 17] = [
+    let calls: [&[&str]; 19] = [
         &[],
         &["trian.py", "--lr=1"],
         &["python", "trian.py"],
         &["./train"],
         &["--trainer=2", "train.py"],
         &["--trainers=two", "train.py"],
+        &["--trainers", "-1", "train.py"],
         &["--restore", "train.py"],
+        &["--restore=3", "--checkpoint_dir=ck", "--", "true"],
         &["--task_timeout=20", "train.py"],
         &["--time_limit=soon", "train.py"],
         &["--trainers=2", "--"],

@@ -103,6 +103,7 @@ fn serve(sshd: &Path, folder: &Path, index: u32) -> (Child, u16) {
         "ListenAddress 127.0.0.1\nPort {port}\nHostKey {0}/host_key\n\
          AuthorizedKeysFile {0}/user_key.pub\nStrictModes no\nUsePAM no\nPidFile none\n\
          PermitRootLogin yes\nPasswordAuthentication no\nMaxStartups 200\nMaxSessions 100\n\
+         Subsystem sftp internal-sftp\n\
          SetEnv HOME={1} PATH={2}:{path}\n",
         folder.display(),
         home.display(),

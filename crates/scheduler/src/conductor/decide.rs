@@ -193,8 +193,9 @@ pub fn idle(record: &JobRecord, is_elastic: bool) -> Option<String> {
     if servers().count() > 0 && !is_used && servers().all(is_unused) {
         let names: Vec<_> = servers().map(|replica| replica.replica.to_string()).collect();
         return Some(format!(
-            "no trainer used {}: train with is_local=False (the default under a launch with \
-             servers), start the job with --pservers 0, or allow it with --allow-idle",
+            "no trainer used {}: train with is_local=False (the default in a job with servers), \
+             start the job without servers (`paddle launch --pservers 0`), or allow it \
+             (`paddle launch --allow-idle`, `paddlecloud submit -allow_idle`)",
             names.join(", ")
         ));
     }
@@ -208,7 +209,8 @@ pub fn idle(record: &JobRecord, is_elastic: bool) -> Option<String> {
     (!names.is_empty() && !is_elastic).then(|| {
         format!(
             "{} got no data: make at least as many files or tasks as there are trainers, start \
-             fewer trainers, or allow it with --allow-idle",
+             fewer trainers, or allow it (`paddle launch --allow-idle`, `paddlecloud submit \
+             -allow_idle`)",
             names.join(", ")
         )
     })
@@ -522,11 +524,11 @@ mod tests {
         };
         let text = "pserver-0 killed, pserver-1 killed, trainer-0 succeeded 0";
         let local = serde_json::json!({"event": "end", "samples": 8, "remote": false});
-        insta::assert_snapshot!(idle_of(text, Some(0), local.clone()), @"no trainer used pserver-0, pserver-1: train with is_local=False (the default under a launch with servers), start the job with --pservers 0, or allow it with --allow-idle");
+        insta::assert_snapshot!(idle_of(text, Some(0), local.clone()), @"no trainer used pserver-0, pserver-1: train with is_local=False (the default in a job with servers), start the job without servers (`paddle launch --pservers 0`), or allow it (`paddle launch --allow-idle`, `paddlecloud submit -allow_idle`)");
         assert_eq!(idle_of(text, Some(1), local.clone()), "");
         assert_eq!(idle_of("trainer-0 succeeded 0", None, local), "");
         let empty = serde_json::json!({"event": "end", "samples": 0, "remote": true});
-        insta::assert_snapshot!(idle_of(text, Some(1), empty), @"trainer-0 got no data: make at least as many files or tasks as there are trainers, start fewer trainers, or allow it with --allow-idle");
+        insta::assert_snapshot!(idle_of(text, Some(1), empty), @"trainer-0 got no data: make at least as many files or tasks as there are trainers, start fewer trainers, or allow it (`paddle launch --allow-idle`, `paddlecloud submit -allow_idle`)");
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub enum Request {
 
 /// Who keeps what a job tells, as it happens. That something cannot be kept is no reason to end a
 /// job, so nothing here fails.
-pub trait Watch {
+pub trait Watch: Send {
     /// A replica printed something.
     fn log(&mut self, replica: ReplicaId, bytes: &[u8]);
     /// A replica reported figures.
@@ -64,6 +64,9 @@ pub enum Outcome {
     Again,
 }
 
+/// The most reports that are taken in before a change is written down.
+const TOGETHER_MAX: u32 = 16;
+
 /// Runs one round on supervisors that have been reached already, one per machine of the plan.
 ///
 /// # Errors
@@ -81,7 +84,6 @@ pub async fn run(
             .with("supervisors", hosts.len()));
     }
     record.take_plan(plan);
-    watch.changed(record);
     let mut conductor =
         Conductor { plan, hosts: Hosts::new(hosts), record, served: BTreeMap::new() };
     let outcome = conductor.run(requests, watch).await;
@@ -112,6 +114,8 @@ impl Conductor<'_> {
         requests: &mut mpsc::Receiver<Request>,
         watch: &mut dyn Watch,
     ) -> Result<Outcome> {
+        // What has changed is written down before anything is waited for, with what came meanwhile.
+        let (mut is_new, mut taken) = (true, 0);
         loop {
             let now = now_ms();
             let (decision, reason) = decide(now, self.record, &self.plan.policy);
@@ -119,17 +123,31 @@ impl Conductor<'_> {
                 Decision::Wait(wake_ms) => wake_ms,
                 decision => {
                     watch.decided(&reason);
-                    let outcome = self.carry_out(decision, &reason, now).await?;
-                    watch.changed(self.record);
-                    match outcome {
-                        Some(outcome) => return Ok(outcome),
+                    is_new = true;
+                    match self.carry_out(decision, &reason, now).await? {
+                        Some(outcome) => {
+                            watch.changed(self.record);
+                            return Ok(outcome);
+                        }
                         None => continue,
                     }
                 }
             };
+            if is_new
+                && taken < TOGETHER_MAX
+                && let Some(report) = self.hosts.try_next()
+            {
+                self.take_in(report, watch);
+                taken += 1;
+                continue;
+            }
+            if is_new {
+                watch.changed(self.record);
+                (is_new, taken) = (false, 0);
+            }
             let pause = wake_ms.map(|moment| Duration::from_millis(moment.saturating_sub(now)));
             tokio::select! {
-                report = self.hosts.next() => self.take_in(report, watch),
+                report = self.hosts.next() => is_new |= self.take_in(report, watch),
                 Some(request) = requests.recv() => {
                     match request {
                         Request::Stop(stop) => self.stop(stop).await,
@@ -137,20 +155,20 @@ impl Conductor<'_> {
                             self.record.scale(self.plan, trainers);
                         }
                     }
-                    watch.changed(self.record);
+                    is_new = true;
                 }
                 () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
             }
         }
     }
 
-    fn take_in(&mut self, report: Report, watch: &mut dyn Watch) {
+    /// Takes in what a supervisor says. Whether the record changed.
+    fn take_in(&mut self, report: Report, watch: &mut dyn Watch) -> bool {
         let event = match report {
             Report::Event(event) => event,
             Report::Lost { host, why } => {
                 self.record.lose_host(&self.plan.nodes[host].name, &why, now_ms());
-                watch.changed(self.record);
-                return;
+                return true;
             }
         };
         match &event {
@@ -161,10 +179,11 @@ impl Conductor<'_> {
             }
             _ => {}
         }
-        if self.record.apply(&event, now_ms()) {
+        let is_new = self.record.apply(&event, now_ms());
+        if is_new {
             self.record.state = self.state();
-            watch.changed(self.record);
         }
+        is_new
     }
 
     /// The state of the whole while it runs.
@@ -225,23 +244,27 @@ impl Conductor<'_> {
 
     /// How the job ends, now that everything has been heard.
     fn verdict(&mut self) -> Verdict {
-        let verdict = match self.record.ending.take() {
-            Some(Ending { verdict, .. }) => verdict,
+        let mut verdict = match &self.record.ending {
+            Some(ending) => ending.verdict.clone(),
             None => Verdict::failed("it ended without a decision".to_owned()),
         };
         let is_checked = verdict.state == JobState::Succeeded && !self.plan.policy.allows_idle;
         let is_elastic = self.plan.policy.min_trainers.is_some();
-        match decide::idle(self.record, is_elastic).filter(|_| is_checked) {
-            Some(reason) => Verdict::failed(reason),
-            None => verdict,
+        if let Some(reason) = decide::idle(self.record, is_elastic).filter(|_| is_checked) {
+            verdict = Verdict::failed(reason);
         }
+        // What is decided holds for another conductor too, which may have to deliver the results.
+        if let Some(ending) = &mut self.record.ending {
+            ending.verdict = verdict.clone();
+        }
+        verdict
     }
 
     async fn start(&mut self, id: ReplicaId, now_ms: u64) -> Result<()> {
         let Some(replica) = self.plan.replica(id) else { return Ok(()) };
         let attempt = self.record.begin(id, now_ms);
         let start = self.plan.start(replica, attempt, &self.served)?;
-        self.hosts.send(replica.node, &Command::Start(start)).await
+        self.hosts.send(replica.node, &Command::Start(Box::new(start))).await
     }
 
     /// Signals those of the wanted replicas that run.

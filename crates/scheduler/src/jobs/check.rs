@@ -1,6 +1,7 @@
 //! What a place made of processes cannot do. Every field of a submission is honoured or refused
 //! here by its name; nothing is dropped.
 
+use crate::local::{self, sandbox};
 use crate::ssh::package::Manifest;
 use crate::submission::{Package, Place, Submission, check_id};
 use contract::job::Priority;
@@ -36,19 +37,16 @@ pub(super) fn check(submission: &Submission) -> Result<()> {
     if let Some((name, _)) = secrets.first_key_value() {
         return refuse("secrets", name, "it fetches nothing that would need one");
     }
-    if let Some(run_as) = run_as {
-        return refuse(
-            "run_as",
-            &run_as.uid.to_string(),
-            "replicas run as whoever submits the job",
-        );
+    if let (Some(run_as), false) = (run_as, matches!(place, Place::Local(_))) {
+        let why = "replicas run as whoever submits the job";
+        return refuse("run_as", &run_as.uid.to_string(), why);
     }
-    if let Some(mount) = mounts.first() {
+    if let (Some(mount), false) = (mounts.first(), matches!(place, Place::Local(_))) {
         let target = mount.target.to_string_lossy();
-        return refuse("mounts", &target, "replicas see the machine's own directories");
+        return refuse("mounts", &target, "replicas see the machines' own directories");
     }
     match place {
-        Place::Local(_) => {}
+        Place::Local(local) => sandbox::check(submission, local)?,
         Place::Ssh(ssh) => {
             if ssh.hosts.is_empty() {
                 return Err(Error::invalid("no machines: name at least one host"));
@@ -57,6 +55,11 @@ pub(super) fn check(submission: &Submission) -> Result<()> {
                 let error = Error::invalid("results must be brought to an absolute path");
                 return Err(error.with("results", ssh.results.display()));
             }
+        }
+        Place::Kubernetes(_) => {
+            return Err(Error::invalid(
+                "jobs on Kubernetes are pods, not processes of this backend",
+            ));
         }
         Place::Mpi(mpi) => {
             if mpi.ranks == 0 {
@@ -85,8 +88,12 @@ pub(super) fn check_topology(submission: &Submission) -> Result<()> {
     }
     let is_there = match (&submission.package, &submission.place) {
         (Package::Dispatch(manifest), _) => is_in_package(topology, manifest),
-        (Package::Present(_), Place::Ssh(_)) => true,
-        (Package::Present(path), Place::Local(_)) => Path::new(path).join(topology).is_file(),
+        (Package::Present(_), Place::Ssh(_) | Place::Kubernetes(_)) => true,
+        (Package::Present(path), Place::Local(_)) => {
+            let path = Path::new(path).join(topology);
+            let path = local::plan::outside(&submission.mounts, &path).unwrap_or(path);
+            path.is_file()
+        }
         // The machines of mpirun may have a directory that this one does not.
         (Package::Present(path), Place::Mpi(_)) => {
             !Path::new(path).is_dir() || Path::new(path).join(topology).is_file()

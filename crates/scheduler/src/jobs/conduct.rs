@@ -4,7 +4,8 @@
 //! Everything it needs is in the job's directory, so a conductor that is killed can be replaced by
 //! another one, which goes on. What the old one ran is gone by then: supervisors end with the pipe
 //! to their conductor, and a new supervisor waits for the old one's lock. So the job begins another
-//! round, as it does after the loss of a machine.
+//! round, as it does after the loss of a machine. A job that may not be restarted is not begun twice
+//! either: it has failed then. An end that was decided stays decided.
 
 use super::directory::JobDirectory;
 use super::segments::{LOG_LIMITS, METRICS_LIMITS, Segments};
@@ -16,8 +17,9 @@ use crate::plan::{self, JobPlan};
 use crate::record::{JobRecord, Verdict};
 use crate::ssh::package::hexadecimal;
 use crate::submission::{Package, Place};
-use crate::supervisor::host::Host;
+use crate::supervisor::host::{Host, Hosts};
 use crate::supervisor::lock::{self, Lock};
+use crate::supervisor::message::BEAT;
 use crate::supervisor::{guard, leftover};
 use crate::{ReplicaId, Submission, mpi};
 use contract::state::{JobState, State};
@@ -26,7 +28,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 /// How often a request to end the job is looked for.
@@ -39,33 +41,54 @@ const PAUSE: Duration = Duration::from_secs(1);
 const FULL_DISK: Duration = Duration::from_secs(60);
 
 /// Conducts the job of a directory to its end. `stops` are requests from this process itself, such
-/// as signals and the end of a leash.
+/// as signals.
 ///
 /// # Errors
 /// Another conductor is at work ([`Kind::Conflict`]), or the directory cannot be used. The failure
 /// of the job is not an error but its record.
 pub async fn conduct(path: &Path, paddle: &Paddle, stops: mpsc::Receiver<Stop>) -> Result<()> {
     let directory = JobDirectory::new(path.to_owned());
-    let _lock = Lock::acquire(&directory.conductor_lock())?;
+    let lock = directory.acquire().await?;
+    conduct_with(lock, &directory, paddle, stops, watch::channel(()).0).await
+}
+
+/// As [`conduct`], by who is the conductor already. `news` is told whenever something was written
+/// down.
+pub(super) async fn conduct_with(
+    _lock: Lock,
+    directory: &JobDirectory,
+    paddle: &Paddle,
+    stops: mpsc::Receiver<Stop>,
+    news: watch::Sender<()>,
+) -> Result<()> {
     let submission = directory.submission()?;
-    let claim = claim(&submission, path);
+    let claim = claim(&submission, directory.path());
     let mut record = directory.record()?;
     if record.state.is_final() {
         return Ok(());
     }
     record.conductors += 1;
+    let settled = settled(&mut record, &submission, directory);
     if record.conductors > 1 {
-        record.ending = None;
-        record.notes.push(format!("conductor {} took over", record.conductors));
+        // It was about what the last one did.
+        record.reason.clear();
+        let what = match (&settled, submission.spec.checkpoint.dir.is_empty()) {
+            (Some(_), _) => "the job ends",
+            (None, true) => "all replicas start again from the beginning",
+            (None, false) => "all replicas start again from the newest checkpoint",
+        };
+        record.notes.push(format!("conductor {} took over; {what}", record.conductors));
     }
-    let mut files = Files::new(&directory);
+    let mut files = Files::new(directory, news);
     // A job whose end could not be written down later is not begun.
     files.write(&mut record)?;
+    show_life(directory.conductor_lock());
     let mut requests = with_requests(stops, directory.clone());
-    let mut job = Job { submission: &submission, paddle, directory: &directory, site: None };
-    let outcome = match &claim {
-        Ok(_) => job.run(&mut record, &mut requests, &mut files).await,
-        Err(error) => Ok(Verdict::failed(error.chain())),
+    let mut job = Job { submission: &submission, paddle, directory, site: None };
+    let outcome = match (&claim, settled) {
+        (Ok(_), None) => job.run(&mut record, &mut requests, &mut files).await,
+        (Ok(_), Some(verdict)) => Ok(job.find_gone(verdict, &mut record).await),
+        (Err(error), _) => Ok(Verdict::failed(error.chain())),
     };
     let verdict = match outcome {
         Ok(verdict) => verdict,
@@ -73,13 +96,45 @@ pub async fn conduct(path: &Path, paddle: &Paddle, stops: mpsc::Receiver<Stop>) 
     };
     let verdict = job.deliver(verdict, &mut record, &mut files).await;
     if let Place::Local(_) = &submission.place
-        && !lock::is_held(&directory.machine().join(guard::LOCK))?
+        && guard::has_died(&directory.machine())?
     {
         leftover::end_marked(&directory.machine()).await;
     }
-    mpi::forget_ranks(path);
+    mpi::forget_ranks(directory.path());
     record.finish(verdict, now_ms());
     files.write_down(&mut record).await
+}
+
+/// How a job ends that nobody may run any more: another conductor had decided its end, or has begun
+/// it, and it is to run once.
+fn settled(
+    record: &mut JobRecord,
+    submission: &Submission,
+    directory: &JobDirectory,
+) -> Option<Verdict> {
+    if let Some(ending) = record.ending.take() {
+        return Some(ending.verdict);
+    }
+    let is_over = submission.spec.restarts == 0 && directory.has_begun();
+    is_over.then(|| {
+        Verdict::failed(
+            "the process that conducted the job died, and all replicas with it; restarts is 0, so \
+             they are not started again: submit the job again, with --restarts to let it go on by \
+             itself"
+                .to_owned(),
+        )
+    })
+}
+
+/// Shows the guard, as long as this process runs, that it does not hang.
+fn show_life(lock: std::path::PathBuf) {
+    tokio::spawn(async move {
+        let mut beat = tokio::time::interval(BEAT);
+        loop {
+            beat.tick().await;
+            lock::beat(&lock);
+        }
+    });
 }
 
 /// Two jobs of this machine cannot write the same logs. Who has a log directory is told by a lock
@@ -177,6 +232,9 @@ impl Job<'_> {
                     }
                 }
             };
+            if self.submission.spec.restarts == 0 && !self.directory.is_leashed() {
+                self.directory.note_begun()?;
+            }
             match conductor::run(&plan, hosts, record, requests, files).await? {
                 Outcome::Over(verdict) => return Ok(verdict),
                 Outcome::Again => {
@@ -184,6 +242,25 @@ impl Job<'_> {
                         site.close().await;
                     }
                 }
+            }
+        }
+    }
+
+    /// Reaches the machines once more, which waits for the end of what another conductor ran, so
+    /// that its results can be brought.
+    async fn find_gone(&mut self, verdict: Verdict, record: &mut JobRecord) -> Verdict {
+        match self.open(record.began_ms, true).await {
+            Ok((_, hosts)) => {
+                Hosts::new(hosts).close().await;
+                verdict
+            }
+            Err(error) if matches!(self.submission.place, Place::Ssh(_)) => {
+                undelivered(verdict, &error, record)
+            }
+            // All results are where they should be.
+            Err(error) => {
+                record.notes.push(error.chain());
+                verdict
             }
         }
     }
@@ -242,17 +319,23 @@ impl Job<'_> {
                 record.notes.extend(notes);
                 verdict
             }
-            Err(error) if verdict.state == JobState::Succeeded => {
-                Verdict::failed(format!("the results could not be brought here: {}", error.chain()))
-            }
             Err(error) => {
-                // A job that failed, often with its machine, is the more important news.
-                record.notes.push(error.chain());
+                let verdict = undelivered(verdict, &error, record);
                 files.changed(record);
                 verdict
             }
         }
     }
+}
+
+fn undelivered(verdict: Verdict, error: &Error, record: &mut JobRecord) -> Verdict {
+    if verdict.state == JobState::Succeeded {
+        let reason = format!("the results could not be brought here: {}", error.chain());
+        return Verdict::failed(reason);
+    }
+    // A job that failed, often with its machine, is the more important news.
+    record.notes.push(error.chain());
+    verdict
 }
 
 /// What is kept of a job in its directory.
@@ -264,16 +347,18 @@ struct Files {
     is_leashed: bool,
     /// Whether keeping failed once, which was said.
     has_failed: bool,
+    news: watch::Sender<()>,
 }
 
 impl Files {
-    fn new(directory: &JobDirectory) -> Self {
+    fn new(directory: &JobDirectory, news: watch::Sender<()>) -> Self {
         Files {
             directory: directory.clone(),
             logs: BTreeMap::new(),
             metrics: None,
             is_leashed: directory.is_leashed(),
             has_failed: false,
+            news,
         }
     }
 
@@ -305,7 +390,9 @@ impl Files {
     fn write(&mut self, record: &mut JobRecord) -> Result<()> {
         record.revision += 1;
         record.changed_ms = now_ms();
-        record.write(&self.directory.state(), !self.is_leashed)
+        record.write(&self.directory.state(), !self.is_leashed)?;
+        self.news.send_replace(());
+        Ok(())
     }
 
     /// Writes down how the job ended, which everybody waits for. On a full disk that is worth more
@@ -322,7 +409,7 @@ impl Files {
             self.metrics = None;
             for kept in [self.directory.logs(), self.directory.metrics()] {
                 // There may be none.
-                let _ = std::fs::remove_dir_all(kept);
+                let _ = disk::remove_tree(&kept);
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -342,6 +429,7 @@ impl Watch for Files {
     fn log(&mut self, replica: ReplicaId, bytes: &[u8]) {
         let kept = self.append_log(replica, bytes);
         self.note(kept);
+        self.news.send_replace(());
     }
 
     fn metrics(&mut self, replica: ReplicaId, lines: &[serde_json::Value]) {
@@ -350,7 +438,8 @@ impl Watch for Files {
     }
 
     fn decided(&mut self, reason: &str) {
-        if !reason.is_empty() {
+        // A submitter that conducts its job shows it already.
+        if !reason.is_empty() && !self.is_leashed {
             tracing::info!(reason, "decided");
         }
     }

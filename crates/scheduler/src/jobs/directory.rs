@@ -5,16 +5,18 @@
 
 use crate::conductor::Stop;
 use crate::record::JobRecord;
-use crate::supervisor::{files, lock};
+use crate::supervisor::files;
+use crate::supervisor::lock::{self, Lock};
 use crate::{ReplicaId, Submission};
 use contract::{Error, Kind, Result};
 use disk::Access;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fs;
 use std::io::{BufWriter, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// The directory of one job.
 #[derive(Debug, Clone)]
@@ -66,6 +68,15 @@ impl JobDirectory {
         self.0.join("metrics")
     }
 
+    /// Becomes the job's conductor, until the lock is dropped. Those who only ask whether there is
+    /// one are in the way for a moment.
+    ///
+    /// # Errors
+    /// [`Kind::Conflict`] if there is one.
+    pub(super) async fn acquire(&self) -> Result<Lock> {
+        Lock::acquire_within(&self.conductor_lock(), ASKED).await
+    }
+
     /// Whether a conductor is at work.
     pub fn is_conducted(&self) -> Result<bool> {
         lock::is_held(&self.conductor_lock())
@@ -114,6 +125,20 @@ impl JobDirectory {
         }
     }
 
+    /// Notes for good that replicas may have been started.
+    pub(super) fn note_begun(&self) -> Result<()> {
+        match self.has_begun() {
+            true => Ok(()),
+            false => disk::publish(&self.0.join(BEGUN), Access::Private, b""),
+        }
+    }
+
+    /// Whether replicas may have been started, also before a power failure that took the record.
+    /// Kept only of detached jobs that are not to be started again.
+    pub(super) fn has_begun(&self) -> bool {
+        self.0.join(BEGUN).exists()
+    }
+
     fn submitted_ms(&self) -> u64 {
         let written = fs::metadata(self.0.join(SUBMISSION)).and_then(|file| file.modified());
         let since = written.ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
@@ -132,15 +157,9 @@ impl JobDirectory {
 
     /// The request to end the job, if there is one.
     pub fn stop_request(&self) -> Result<Option<Stop>> {
-        match read_json(&self.0.join(STOP), "request to end the job") {
-            Ok(request) => Ok(Some(request)),
-            Err(error) if error.kind() == Kind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        read_if_there(&self.0.join(STOP), "request to end the job")
     }
-}
 
-impl JobDirectory {
     /// Asks for another number of trainers. The newest request counts.
     pub fn request_scale(&self, trainers: u32) -> Result<()> {
         write_json(&self.0.join(SCALE), &trainers)
@@ -148,19 +167,18 @@ impl JobDirectory {
 
     /// The number of trainers that was asked for last, if anybody has asked.
     pub fn scale_request(&self) -> Result<Option<u32>> {
-        match read_json(&self.0.join(SCALE), "number of trainers") {
-            Ok(trainers) => Ok(Some(trainers)),
-            Err(error) if error.kind() == Kind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        read_if_there(&self.0.join(SCALE), "number of trainers")
     }
 }
 
+/// How long the lock of the conductor may be in the hands of those who ask about it.
+const ASKED: Duration = Duration::from_millis(200);
 const SUBMISSION: &str = "submission.json";
 const STATE: &str = "state.json";
 const STOP: &str = "stop.json";
 const SCALE: &str = "scale.json";
 const LEASH: &str = "leashed";
+const BEGUN: &str = "begun";
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let json = serde_json::to_vec_pretty(value)
@@ -168,7 +186,14 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     disk::publish(path, Access::Private, &json)
 }
 
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
+fn read_if_there<T: DeserializeOwned>(path: &Path, what: &str) -> Result<Option<T>> {
+    match read_json(path, what) {
+        Err(error) if error.kind() == Kind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
     let text = match files::read(path) {
         Ok(text) => text,
         Err(source) if source.kind() == ErrorKind::NotFound => {

@@ -83,7 +83,7 @@ fn remove_if_abandoned(entry: &fs::DirEntry) {
     let age = changed.and_then(|changed| changed.elapsed().ok()).unwrap_or_default();
     if is_ours && age.as_secs() > ORPHAN_SECONDS {
         // Another one may be removing it at the same time.
-        let _ = fs::remove_dir_all(entry.path());
+        let _ = disk::remove_tree(&entry.path());
     }
 }
 
@@ -126,10 +126,10 @@ pub(super) fn remove(directory: &JobDirectory) -> Result<()> {
     let hidden = path.with_file_name(format!("{REMOVED_PREFIX}{name}"));
     crate::mpi::forget_ranks(path);
     // What an interrupted removal left would be in the way.
-    let _ = fs::remove_dir_all(&hidden);
+    let _ = disk::remove_tree(&hidden);
     match fs::rename(path, &hidden) {
         Err(source) if source.kind() == ErrorKind::NotFound => return Ok(()),
         renamed => renamed.map_err(refused)?,
     }
-    fs::remove_dir_all(&hidden).map_err(refused)
+    disk::remove_tree(&hidden).map_err(refused)
 }

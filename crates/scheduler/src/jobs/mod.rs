@@ -1,7 +1,8 @@
 //! The backend of every place that is made of processes: this machine, ssh hosts, MPI.
 //!
 //! A job is a directory below a root, named by its id, with everything that is known of it, and a
-//! process that runs it, the conductor ([`conduct`]). The directory appears complete, by a rename,
+//! process that runs it, the conductor ([`conduct`]): one of its own, or that of a submitter with
+//! which the job ends. The directory appears complete, by a rename,
 //! so a job is either accepted or was never there. A lock that the kernel releases says whether the
 //! conductor lives. A detached job whose conductor has died gets another one: from its guard, which
 //! waits for nothing else, or, when that is gone too, from the next one who asks about the job.
@@ -27,9 +28,9 @@ use crate::plan::{self, JobPlan};
 use crate::record::JobRecord;
 use crate::ssh::package::Manifest;
 use crate::ssh::transfer;
-use crate::submission::{Package, Submission, check_id};
-use crate::supervisor::guard::LOCK as SUPERVISOR_LOCK;
-use crate::supervisor::{leftover, lock};
+use crate::submission::{Package, RunAs, Submission, check_id};
+use crate::supervisor::message::SILENCE_MAX;
+use crate::supervisor::{guard as supervisor, leftover, lock};
 use contract::job::FaultTolerance;
 use contract::state::State;
 use contract::{Error, Kind, Result};
@@ -40,7 +41,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use tokio::process::ChildStdin;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 
 /// Jobs below one directory.
 #[derive(Debug, Clone)]
@@ -51,18 +53,30 @@ pub struct Jobs {
     pub paddle: Paddle,
 }
 
-/// Keeps a job alive: when it is dropped, or this process dies, the job ends.
+/// A job that ends with its submitter, which conducts it: when this is dropped, or this process
+/// dies, the job ends.
 #[derive(Debug)]
-pub struct Leash(#[expect(dead_code, reason = "the open pipe is the leash")] ChildStdin);
+pub struct Leash {
+    stops: mpsc::Sender<Stop>,
+    news: watch::Receiver<()>,
+    /// `None` once its end was heard of.
+    conductor: Option<JoinHandle<Result<()>>>,
+}
 
 /// How long a conductor may take until it is at work.
 const START: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(5);
+/// Requests of a submitter that its own conductor has not taken yet.
+const STOPS_MAX: usize = 4;
+/// How long a conductor may be stopped before one who asks about the job replaces it. Its guard is
+/// given the time to do so first.
+const PATIENCE: Duration = SILENCE_MAX.saturating_add(Duration::from_secs(10));
 /// Below the root: directories of jobs that were not accepted yet.
 const PENDING_PREFIX: &str = ".new-";
 
 impl Jobs {
-    /// As [`Backend::submit`], for a job that ends with its submitter.
+    /// As [`Backend::submit`], for a job that ends with its submitter. Must be called on a runtime,
+    /// which conducts the job.
     pub async fn submit_leashed(
         &self,
         submission: &Submission,
@@ -74,12 +88,13 @@ impl Jobs {
         if accepted == Accepted::Known {
             return Err(conflict(&submission.id));
         }
-        let mut child = self.start_conductor(&directory, true)?;
-        let Some(leash) = child.stdin.take() else {
-            return Err(Error::new(Kind::Io, "the conductor has no pipe"));
-        };
-        self.await_conductor(&directory, child).await?;
-        Ok(Leash(leash))
+        let (stops, requests) = mpsc::channel(STOPS_MAX);
+        let (changed, news) = watch::channel(());
+        let (lock, paddle) = (directory.acquire().await?, self.paddle.clone());
+        let conductor = tokio::spawn(async move {
+            conduct::conduct_with(lock, &directory, &paddle, requests, changed).await
+        });
+        Ok(Leash { stops, news, conductor: Some(conductor) })
     }
 
     fn directory(&self, id: &str) -> Result<JobDirectory> {
@@ -136,12 +151,8 @@ impl Jobs {
         .await
     }
 
-    /// Starts the conductor of a job, which ends at once if there is one already.
-    fn start_conductor(
-        &self,
-        directory: &JobDirectory,
-        is_leashed: bool,
-    ) -> Result<tokio::process::Child> {
+    /// Starts the conductor of a detached job, which ends at once if there is one already.
+    fn start_conductor(&self, directory: &JobDirectory) -> Result<tokio::process::Child> {
         let refused = |source| {
             Error::io("cannot start the job's conductor", source)
                 .with("directory", directory.path().display())
@@ -152,11 +163,7 @@ impl Jobs {
             .open(directory.conductor_log())
             .map_err(refused)?;
         let mut command = tokio::process::Command::new(&self.paddle.program);
-        command.arg("conduct").arg("--directory").arg(directory.path());
-        match is_leashed {
-            true => command.arg("--leash").stdin(Stdio::piped()),
-            false => command.stdin(Stdio::null()),
-        };
+        command.arg("conduct").arg("--directory").arg(directory.path()).stdin(Stdio::null());
         command.stdout(log.try_clone().map_err(refused)?).stderr(log);
         command.spawn().map_err(refused)
     }
@@ -191,31 +198,39 @@ impl Jobs {
             tokio::time::sleep(LOOK).await;
         }
         // Taken note of when it ends, so that none is left as a zombie.
-        tokio::spawn(async move { child.wait().await });
+        tokio::spawn(async move {
+            let _ = child.wait().await;
+        });
         Ok(())
     }
 
-    /// Gives a detached job that has lost its conductor another one.
-    async fn revive(&self, directory: &JobDirectory) -> Result<()> {
-        let record = directory.record()?;
-        if record.state.is_final() || directory.is_leashed() || directory.is_conducted()? {
+    /// Gives a detached job that has lost its conductor another one. One that is stopped, and that
+    /// its guard has not replaced, is killed: the next look finds the job without any.
+    fn revive(&self, directory: &JobDirectory, record: &JobRecord) -> Result<()> {
+        if record.state.is_final() || directory.is_leashed() {
             return Ok(());
         }
-        let child = self.start_conductor(directory, false)?;
+        if directory.is_conducted()? {
+            return lock::kill_stopped_holder(&directory.conductor_lock(), PATIENCE);
+        }
+        let child = self.start_conductor(directory)?;
         tokio::spawn(async move { child.wait_with_output().await });
         Ok(())
     }
 
     /// The record, seen from outside: a job on a leash whose conductor is gone has ended.
     fn look(directory: &JobDirectory) -> Result<JobRecord> {
+        if !directory.is_leashed() {
+            return directory.record();
+        }
         // In this order: a conductor that ends in between has written its last state before.
         let is_conducted = directory.is_conducted()?;
         let mut record = directory.record()?;
         let is_young = now_ms().saturating_sub(record.began_ms) < START.as_millis() as u64;
         let may_begin = record.conductors == 0 && is_young;
-        if !record.state.is_final() && directory.is_leashed() && !is_conducted && !may_begin {
+        if !record.state.is_final() && !is_conducted && !may_begin {
             let machine = directory.machine();
-            if record.place == "local" && !lock::is_held(&machine.join(SUPERVISOR_LOCK))? {
+            if record.place == "local" && supervisor::has_died(&machine)? {
                 leftover::kill_marked(&machine);
             }
             let reason = "gone: the process that ran the job died, and all replicas with it";
@@ -224,6 +239,32 @@ impl Jobs {
             record.finish(verdict, ended_ms);
         }
         Ok(record)
+    }
+}
+
+impl Leash {
+    /// Waits until something has changed that was not heard of before: the record, or the output of
+    /// a replica.
+    ///
+    /// # Errors
+    /// Why the job is not conducted any more, if that is not its end.
+    pub async fn changed(&mut self) -> Result<()> {
+        if self.news.changed().await.is_ok() {
+            return Ok(());
+        }
+        match self.conductor.take() {
+            Some(conductor) => joined(conductor.await),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        let exit_code = contract::exit::from_signal(HANG_UP);
+        let reason = Some("gone: the process that held its leash has ended".to_owned());
+        // Its conductor may have ended already.
+        let _ = self.stops.try_send(Stop { exit_code, reason, is_forced: true });
     }
 }
 
@@ -253,7 +294,7 @@ impl Backend for Jobs {
             }
             let record = directory.record()?;
             if !record.state.is_final() && !directory.is_conducted()? {
-                let child = self.start_conductor(&directory, false)?;
+                let child = self.start_conductor(&directory)?;
                 self.await_conductor(&directory, child).await?;
             }
             Ok(accepted)
@@ -270,7 +311,7 @@ impl Backend for Jobs {
             let (list, lost) =
                 blocking(move || history::list(&jobs.root, &origin, since_ms)).await?;
             for directory in lost {
-                self.revive(&directory).await?;
+                self.revive(&directory, &directory.record()?)?;
             }
             Ok(list)
         })
@@ -281,9 +322,7 @@ impl Backend for Jobs {
             let directory = self.directory(id)?;
             let own = directory.clone();
             let record = blocking(move || Jobs::look(&own)).await?;
-            if !record.state.is_final() {
-                self.revive(&directory).await?;
-            }
+            self.revive(&directory, &record)?;
             Ok(record)
         })
     }
@@ -298,16 +337,24 @@ impl Backend for Jobs {
             let directory = self.directory(id)?;
             let from = segments::parse_cursor(&cursor.0)?;
             blocking(move || {
-                // Before the log is read: what is printed after this look is for the next call.
-                let record = Jobs::look(&directory)?;
-                let is_known = record.replicas.is_empty() || record.replica(replica).is_some();
-                if !is_known {
-                    let message = "the job has no such replica";
-                    return Err(Error::new(Kind::NotFound, message).with("replica", replica));
+                let path = directory.log(replica);
+                let mut piece = segments::read(&path, from, LOG_BYTES_MAX)?;
+                let mut is_last = false;
+                if piece.bytes.is_empty() {
+                    // Whether more can come is asked before it is read once more: what is printed
+                    // after this look is for the next call.
+                    let record = Jobs::look(&directory)?;
+                    if !record.replicas.is_empty() && record.replica(replica).is_none() {
+                        let message = "the job has no such replica";
+                        return Err(Error::new(Kind::NotFound, message).with("replica", replica));
+                    }
+                    if record.state.is_final() {
+                        piece = segments::read(&path, from, LOG_BYTES_MAX)?;
+                        is_last = piece.bytes.is_empty();
+                    }
                 }
-                let piece = segments::read(&directory.log(replica), from, LOG_BYTES_MAX)?;
                 Ok(LogPiece {
-                    is_last: record.state.is_final() && piece.bytes.is_empty(),
+                    is_last,
                     next: Cursor(piece.next.to_string()),
                     skipped_bytes: piece.skipped_bytes,
                     bytes: piece.bytes,
@@ -329,7 +376,7 @@ impl Backend for Jobs {
         Box::pin(async move {
             let directory = self.directory(id)?;
             let own = directory.clone();
-            blocking(move || {
+            let record = blocking(move || {
                 let record = Jobs::look(&own)?;
                 let refuse = |kind, message: &str| {
                     Err(Error::new(kind, message)
@@ -351,10 +398,11 @@ impl Backend for Jobs {
                 if record.state.is_final() {
                     return refuse(Kind::Conflict, "the job has ended");
                 }
-                own.request_scale(trainers)
+                own.request_scale(trainers)?;
+                Ok(record)
             })
             .await?;
-            self.revive(&directory).await
+            self.revive(&directory, &record)
         })
     }
 
@@ -364,13 +412,23 @@ impl Backend for Jobs {
             let exit_code = contract::exit::from_signal(TERMINATE);
             let stop = Stop { exit_code, reason: Some("killed on request".to_owned()), is_forced };
             let own = directory.clone();
-            blocking(move || match own.record()?.state.is_final() {
-                true => Ok(()),
-                false => own.request_stop(&stop),
+            let record = blocking(move || {
+                let record = own.record()?;
+                if record.state.is_final() {
+                    return Ok(record);
+                }
+                own.request_stop(&stop)?;
+                // A conductor that is stopped hears nothing.
+                lock::continue_holder(&own.conductor_lock())?;
+                if record.conductors > 0 {
+                    return Ok(record);
+                }
+                end_unconducted(&own, stop)?;
+                own.record()
             })
             .await?;
             // A job that nobody conducts needs somebody to write down its end.
-            self.revive(&directory).await
+            self.revive(&directory, &record)
         })
     }
 
@@ -390,8 +448,23 @@ impl Backend for Jobs {
     }
 }
 
-/// SIGTERM.
+/// SIGTERM and SIGHUP.
 const TERMINATE: i32 = 15;
+const HANG_UP: i32 = 1;
+
+/// Writes down the end of a job that nobody has begun to run, and that perhaps nobody can. While
+/// the lock is ours nobody begins.
+fn end_unconducted(directory: &JobDirectory, stop: Stop) -> Result<()> {
+    let Ok(_lock) = crate::supervisor::lock::Lock::acquire(&directory.conductor_lock()) else {
+        return Ok(());
+    };
+    let mut record = directory.record()?;
+    if record.conductors > 0 || record.state.is_final() {
+        return Ok(());
+    }
+    record.finish(crate::record::Verdict::killed(stop), now_ms());
+    record.write(&directory.state(), true)
+}
 
 /// The same job again, or another one under its id.
 fn known(directory: &JobDirectory, submission: &Submission) -> Result<(JobDirectory, Accepted)> {
@@ -421,18 +494,36 @@ fn take_package(
     manifest.check()?;
     transfer::copy(source, &draft.package(), manifest)?;
     if Manifest::scan(&draft.package(), &[])? == *manifest {
-        return Ok(());
+        return match submission.run_as {
+            Some(run_as) => give_to(&draft.package(), run_as),
+            None => Ok(()),
+        };
     }
     Err(Error::new(Kind::Conflict, "the package changed while it was submitted: try again")
         .with("package", source.display()))
+}
+
+/// Gives a directory, with everything in it, to a user.
+fn give_to(path: &Path, run_as: RunAs) -> Result<()> {
+    let refused = |source| {
+        Error::io("cannot give the package to its user", source).with("file", path.display())
+    };
+    std::os::unix::fs::lchown(path, Some(run_as.uid), Some(run_as.gid)).map_err(refused)?;
+    if path.symlink_metadata().map_err(refused)?.is_dir() {
+        for entry in fs::read_dir(path).map_err(refused)? {
+            give_to(&entry.map_err(refused)?.path(), run_as)?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs what waits for a disk where it keeps nobody else waiting.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => Err(Error::new(Kind::Io, "a task was lost").because(error)),
-    }
+    joined(tokio::task::spawn_blocking(work).await)
+}
+
+fn joined<T>(outcome: std::result::Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
+    outcome.unwrap_or_else(|error| Err(Error::new(Kind::Io, "a task was lost").because(error)))
 }

@@ -5,7 +5,7 @@ use crate::plan::Node;
 use crate::submission::{Place, Submission};
 use crate::supervisor::host::Host;
 use crate::{local, mpi, ssh};
-use contract::Result;
+use contract::{Error, Result};
 use std::path::PathBuf;
 
 /// The program that conducts jobs, and whose servers and supervisors are started here.
@@ -50,6 +50,7 @@ impl Site {
                     mpi::Site::open(place, submission, directory.path(), paddle).await?;
                 Ok((Site::Mpi(site), nodes, hosts))
             }
+            Place::Kubernetes(_) => Err(no_machines()),
         }
     }
 
@@ -80,5 +81,10 @@ pub(super) fn imagine(submission: &Submission, paddle: &Paddle) -> Result<Vec<No
         }
         Place::Ssh(place) => ssh::imagine(place, submission),
         Place::Mpi(place) => Ok(mpi::imagine(place, submission, paddle)),
+        Place::Kubernetes(_) => Err(no_machines()),
     }
+}
+
+fn no_machines() -> Error {
+    Error::invalid("jobs on Kubernetes are pods, not processes of this backend")
 }

@@ -1,5 +1,9 @@
 //! This machine as a place for jobs: one node, reached through the loopback interface.
 
+pub mod sandbox;
+
+pub(crate) mod plan;
+
 use crate::jobs::Paddle;
 use crate::plan::Node;
 use crate::submission::{LocalPlace, Package, Submission};
@@ -43,7 +47,8 @@ pub(crate) fn node(submission: &Submission, directory: &Path, paddle: &Paddle) -
 
 /// Starts a supervisor on this machine.
 pub(crate) async fn open(place: &LocalPlace, node: &Node, paddle: &Paddle) -> Result<Host> {
-    let command = supervise(paddle, &node.directory, place.isolates, &place.environment);
+    let isolates = place.isolates || place.sandbox.is_some();
+    let command = supervise(paddle, &node.directory, isolates, &place.environment);
     Host::open(&node.name, command, PATIENCE).await
 }
 

@@ -97,9 +97,8 @@ impl Site {
             }
         };
         let (mut nodes, mut hosts) = (Vec::new(), Vec::new());
-        let mut locals = arrivals.iter().map(|arrival| arrival.local);
-        let outer = locals.find(|address| !address.is_loopback());
-        let outer = outer.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let outer = arrivals.iter().find(|arrival| !arrival.local.is_loopback());
+        let outer = outer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |arrival| arrival.local);
         for Arrival { link, mut member, peer, .. } in arrivals {
             if member.address.is_empty() {
                 member.address = if peer.is_loopback() { outer } else { peer }.to_string();

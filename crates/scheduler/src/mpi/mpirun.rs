@@ -7,7 +7,7 @@ use crate::local;
 use crate::replica::ReplicaId;
 use crate::submission::{MpiPlace, Submission};
 use crate::supervisor::host::{Host, Hosts, Report};
-use crate::supervisor::message::{Command, Event, Start};
+use crate::supervisor::message::{Command, Confinement, Event, Start};
 use contract::role::Role;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
@@ -79,8 +79,11 @@ impl Mpirun {
             metrics: None,
             memory_bytes_max: None,
             cpu_milli_max: None,
+            preamble: Vec::new(),
+            confinement: Confinement::default(),
+            stopped_seconds_max: None,
         };
-        hosts.send(0, &Command::Start(start)).await?;
+        hosts.send(0, &Command::Start(Box::new(start))).await?;
         Ok(Mpirun { hosts, words: Vec::new(), code: None })
     }
 

@@ -151,7 +151,7 @@ pub fn prune(root: &Path, manifest: &Manifest) -> Result<()> {
 /// Removes whatever is there; nothing there is fine.
 pub(super) fn remove(path: &Path) -> Result<()> {
     let removed = match path.symlink_metadata() {
-        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
+        Ok(metadata) if metadata.is_dir() => disk::remove_tree(path),
         Ok(_) => fs::remove_file(path),
         Err(_) => return Ok(()),
     };

@@ -1,11 +1,12 @@
 //! The figures of a replica: a file of JSON lines that grows, read as far as it is complete.
 
-use super::files;
+use super::files::View;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 /// A file of JSON lines that a program writes.
 pub(super) struct Figures {
+    view: View,
     path: PathBuf,
     seen_bytes: u64,
 }
@@ -15,14 +16,14 @@ const PIECE_BYTES_MAX: u64 = 256 << 10;
 
 impl Figures {
     /// All lines of the file, from its beginning.
-    pub(super) fn new(path: PathBuf) -> Self {
-        Figures { path, seen_bytes: 0 }
+    pub(super) fn new(view: View, path: PathBuf) -> Self {
+        Figures { view, path, seen_bytes: 0 }
     }
 
     /// Only lines that are not there yet.
-    pub(super) fn from_now_on(path: PathBuf) -> Self {
-        let seen_bytes = path.symlink_metadata().map_or(0, |metadata| metadata.len());
-        Figures { path, seen_bytes }
+    pub(super) fn from_now_on(view: View, path: PathBuf) -> Self {
+        let file = view.open_to_read(&path).and_then(|file| file.metadata());
+        Figures { view, path, seen_bytes: file.map_or(0, |metadata| metadata.len()) }
     }
 
     /// The lines that were completed since the last call. What is not a JSON object is passed
@@ -42,7 +43,7 @@ impl Figures {
     }
 
     fn read(&mut self) -> Option<Vec<u8>> {
-        let mut file = files::open_to_read(&self.path).ok()?;
+        let mut file = self.view.open_to_read(&self.path).ok()?;
         let bytes = file.metadata().ok()?.len();
         if bytes < self.seen_bytes {
             // The program began the file anew.
@@ -64,12 +65,12 @@ mod tests {
     fn whole_lines_come_once_and_nonsense_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
-        let mut figures = Figures::new(path.clone());
+        let mut figures = Figures::new(View::default(), path.clone());
         assert_eq!(figures.next(), Vec::<serde_json::Value>::new());
         std::fs::write(&path, "{\"cost\": 1}\nnonsense\n[1]\n{\"cost\": 2}\n{\"co").unwrap();
         assert_eq!(figures.next(), [json!({"cost": 1}), json!({"cost": 2})]);
         assert_eq!(figures.next(), Vec::<serde_json::Value>::new());
-        let mut later = Figures::from_now_on(path.clone());
+        let mut later = Figures::from_now_on(View::default(), path.clone());
         std::fs::write(&path, "{\"cost\": 1}\nnonsense\n[1]\n{\"cost\": 2}\n{\"cost\": 3}\n")
             .unwrap();
         assert_eq!(figures.next(), [json!({"cost": 3})]);

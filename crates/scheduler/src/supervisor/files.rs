@@ -3,9 +3,10 @@
 //! A link is not followed and a pipe is not waited for, so that whatever a program leaves under a
 //! name that we write to or read from can neither mislead nor block its supervisor.
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 /// A log: a new file for the first incarnation of a replica, continued by later ones.
@@ -23,6 +24,29 @@ pub(super) fn open_log(path: &Path, is_first: bool) -> Result<File> {
 /// A file that a program may have written.
 pub(crate) fn open_to_read(path: &Path) -> Result<File> {
     open(path, OFlags::RDONLY)
+}
+
+/// How the files of a replica are found.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    /// Its root, if it has one of its own.
+    pub(super) root: Option<OwnedFd>,
+    /// Whether it is another user's, who may have put links anywhere.
+    pub(super) has_other_user: bool,
+}
+
+impl View {
+    /// A file that its program may have written.
+    pub(super) fn open_to_read(&self, path: &Path) -> Result<File> {
+        let resolve = match (&self.root, self.has_other_user) {
+            (Some(_), _) => ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+            (None, true) => ResolveFlags::NO_SYMLINKS,
+            (None, false) => return open_to_read(path),
+        };
+        let root = self.root.as_ref().map_or(CWD, AsFd::as_fd);
+        let flags = OFlags::RDONLY | SAFE;
+        regular(openat2(root, path, flags, Mode::empty(), resolve)?)
+    }
 }
 
 /// The content of such a file.
@@ -43,9 +67,15 @@ pub(super) fn remove(path: &Path) -> Result<()> {
     }
 }
 
+/// A link is not followed, and nothing is waited for.
+const SAFE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
 fn open(path: &Path, flags: OFlags) -> Result<File> {
-    let safe = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(openat(CWD, path, flags | safe, Mode::from_raw_mode(0o644))?);
+    regular(openat(CWD, path, flags | SAFE, Mode::from_raw_mode(0o644))?)
+}
+
+fn regular(file: OwnedFd) -> Result<File> {
+    let file = File::from(file);
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(Error::new(ErrorKind::InvalidInput, "not a regular file")),

@@ -1,6 +1,6 @@
 //! The conductor's end of the pipe to a supervisor, on this machine or, through `ssh`, on another.
 
-use super::message::{self, Command, Event};
+use super::message::{self, Command, Event, SILENCE_MAX};
 use contract::{Error, Kind, Result};
 use futures_util::future::join_all;
 use std::process::Stdio;
@@ -46,6 +46,7 @@ const END: Duration = Duration::from_secs(20);
 const REPORTS_MAX: usize = 64;
 /// How long a machine may take to try a folder of a network file system.
 const PROBE: Duration = Duration::from_secs(60);
+const MOMENT: Duration = Duration::from_secs(1);
 
 impl Host {
     /// Runs `command`, which is or leads to a `paddle supervise`, and waits until it takes commands.
@@ -61,7 +62,8 @@ impl Host {
         let mut command = tokio::process::Command::from(command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own: Ctrl-C on the terminal is for the launcher, which ends the others.
-        let mut child = command.process_group(0).spawn().map_err(refused)?;
+        command.process_group(0).kill_on_drop(true);
+        let mut child = command.spawn().map_err(refused)?;
         let (Some(commands), Some(events), Some(complaints)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -217,9 +219,11 @@ impl Hosts {
             let sender = sender.clone();
             readers.push(tokio::spawn(async move {
                 loop {
-                    let (report, is_last) = match reader.next().await {
-                        Ok(event) => (Report::Event(event), false),
-                        Err(why) => (Report::Lost { host, why }, true),
+                    let (report, is_last) = match heard(reader.next()).await {
+                        Some(Ok(Event::Alive)) => continue,
+                        Some(Ok(event)) => (Report::Event(event), false),
+                        Some(Err(why)) => (Report::Lost { host, why }, true),
+                        None => (Report::Lost { host, why: silent() }, true),
                     };
                     // Nobody listens any more when the job is over; the pipe is still emptied.
                     let _ = sender.send(report).await;
@@ -240,11 +244,16 @@ impl Hosts {
         }
     }
 
+    /// A report that is there already.
+    pub(crate) fn try_next(&mut self) -> Option<Report> {
+        self.reports.try_recv().ok()
+    }
+
     /// Tells a supervisor. That it has gone is not an error: it is, or will be, reported as lost.
     pub(crate) async fn send(&mut self, host: usize, command: &Command) -> Result<()> {
         let line = message::encode(command)?;
         if let Some(pipe) = &mut self.commands[host]
-            && pipe.write_all(line.as_bytes()).await.is_err()
+            && !matches!(timeout(SILENCE_MAX, pipe.write_all(line.as_bytes())).await, Ok(Ok(())))
         {
             self.commands[host] = None;
         }
@@ -259,10 +268,47 @@ impl Hosts {
         Ok(())
     }
 
-    /// Lets all supervisors end, with whatever is left of the job, and waits for that.
+    /// Lets all supervisors end, with whatever is left of the job, and waits for that. One that
+    /// does not end is killed, as far as it is a process of this machine.
     pub(crate) async fn close(self) {
         drop(self.commands);
         drop(self.reports);
+        let aborts: Vec<_> = self.readers.iter().map(JoinHandle::abort_handle).collect();
         let _ = timeout(END, join_all(self.readers)).await;
+        aborts.iter().for_each(tokio::task::AbortHandle::abort);
+    }
+}
+
+/// What comes within [`SILENCE_MAX`]. Counted in moments, not by one timer: when this process was
+/// stopped itself, as by Ctrl-Z, the timer has run out before anything could be heard.
+async fn heard<T>(next: impl Future<Output = T>) -> Option<T> {
+    tokio::pin!(next);
+    for _ in 0..SILENCE_MAX.as_millis() / MOMENT.as_millis() {
+        if let Ok(found) = timeout(MOMENT, &mut next).await {
+            return Some(found);
+        }
+    }
+    None
+}
+
+fn silent() -> String {
+    let seconds = SILENCE_MAX.as_secs();
+    format!("its supervisor has said nothing for {seconds} s: it hangs, or its machine does")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_of_this_process_is_no_silence_of_others() {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let hearing = tokio::spawn(heard(receiver));
+        tokio::task::yield_now().await;
+        // The clock went on while nothing ran here, and what was said arrives only now.
+        tokio::time::advance(2 * SILENCE_MAX).await;
+        sender.send(()).unwrap();
+        assert_eq!(hearing.await.unwrap(), Some(Ok(())));
+        assert!(heard(std::future::pending::<()>()).await.is_none());
     }
 }

@@ -1,10 +1,10 @@
 //! The inner process of a supervisor: does what the messages on its standard input say, until they
 //! end.
 
-use super::child::{self, NotStarted};
-use super::leftover;
+use super::child::{self, NotStarted, Spawned};
 use super::message::{self, Command, Event, Signal, Start};
 use super::namespace::Outside;
+use super::{guard, leftover, lock};
 use crate::replica::ReplicaId;
 use contract::{Error, Result};
 use rustix::process::{
@@ -13,6 +13,7 @@ use rustix::process::{
 };
 use std::collections::HashMap;
 use std::io::{BufRead, BufWriter, Read, Write};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -29,6 +30,7 @@ const THREADS: usize = 2;
 /// # Errors
 /// The system refuses what a keeper needs. Failures of replicas are reported, not returned.
 pub fn run(directory: &Path, is_in_namespace: bool) -> Result<()> {
+    keep_files_to_ourselves();
     // Before there are threads, which would stay outside.
     let outside = is_in_namespace.then(Outside::leave).flatten();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -54,6 +56,9 @@ async fn keep(directory: &Path, is_in_namespace: bool, outside: Option<Outside>)
     std::thread::spawn(|| write_events(outgoing));
     std::thread::spawn(move || read_commands(&incoming));
     let directory = directory.to_owned();
+    let lock = directory.join(guard::LOCK);
+    let mut beat = tokio::time::interval(message::BEAT);
+    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     let mut keeper = Keeper { directory, replicas: HashMap::new(), outside, events };
     let _ = keeper.events.send(Event::Opened { version: message::VERSION }).await;
     loop {
@@ -68,6 +73,11 @@ async fn keep(directory: &Path, is_in_namespace: bool, outside: Option<Outside>)
                 Some(Command::Close) | None => break,
             },
             _ = ends.recv() => keeper.reap(),
+            _ = beat.tick() => {
+                lock::beat(&lock);
+                // A full channel shows as much.
+                let _ = keeper.events.try_send(Event::Alive);
+            }
             () = keeper.events.closed() => break,
             _ = terminate.recv() => break,
         }
@@ -76,6 +86,21 @@ async fn keep(directory: &Path, is_in_namespace: bool, outside: Option<Outside>)
         leftover::end().await;
     }
     Ok(())
+}
+
+/// Whatever files this process was started with are not passed on to replicas, which may be programs
+/// of somebody else.
+fn keep_files_to_ourselves() {
+    let numbers = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers: Vec<i32> =
+        numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for number in numbers.into_iter().filter(|number| *number > 2) {
+        #[expect(unsafe_code, reason = "a file that was inherited has no owner in this program")]
+        // SAFETY: this is the only thread, and the number is used for this one call, which fails
+        // if the file is closed by now, as that of the listing is.
+        let file = unsafe { BorrowedFd::borrow_raw(number) };
+        let _ = rustix::io::fcntl_setfd(file, rustix::io::FdFlags::CLOEXEC);
+    }
 }
 
 fn refused(source: std::io::Error) -> Error {
@@ -98,7 +123,8 @@ struct Running {
 impl Keeper {
     async fn start(&mut self, start: &Start) {
         let replica = start.replica;
-        let (child, output, notes) = match child::spawn(start, &self.directory) {
+        let spawned = child::spawn(start, &self.directory, self.outside.as_ref());
+        let Spawned { child, pid, output, notes } = match spawned {
             Ok(started) => started,
             Err(NotStarted { code, message }) => {
                 let exited = Event::Exited { replica, code, message: Some(message) };
@@ -110,10 +136,6 @@ impl Keeper {
             let _ = self.events.send(Event::Note { text }).await;
         }
         let (sender, ended) = oneshot::channel();
-        let pid = match &self.outside {
-            Some(outside) => outside.pid(child.id()),
-            None => Some(child.id()),
-        };
         let process = child.id().try_into().ok().and_then(Pid::from_raw);
         if let Some(process) = process {
             self.replicas.insert(process, Running { replica, ended: sender });

@@ -24,13 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Kills all descendants and returns when there are none.
 pub(super) async fn end() {
     loop {
-        for pid in descendants() {
-            // It may have ended by itself.
-            let _ = kill_process(pid, Signal::KILL);
-        }
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
         if matches!(wait(WaitOptions::NOHANG), Err(rustix::io::Errno::CHILD)) {
             return;
+        }
+        for pid in descendants_of(rustix::process::getpid()) {
+            // It may have ended by itself.
+            let _ = kill_process(pid, Signal::KILL);
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -47,6 +47,15 @@ pub(crate) async fn end_marked(directory: &Path) -> bool {
         }
         was_there = true;
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Kills a process of ours and all its descendants, without waiting.
+pub(crate) fn kill_tree(pid: Pid) {
+    // Its descendants are found through it.
+    for descendant in descendants_of(pid).into_iter().chain([pid]) {
+        // It may have ended by itself.
+        let _ = kill_process(descendant, Signal::KILL);
     }
 }
 
@@ -77,10 +86,6 @@ pub(super) fn resident_bytes(pid: Pid) -> u64 {
     };
     let all = descendants_of(pid).into_iter().chain([pid]);
     all.filter_map(resident).sum::<u64>().saturating_mul(page)
-}
-
-fn descendants() -> Vec<Pid> {
-    descendants_of(rustix::process::getpid())
 }
 
 fn descendants_of(ancestor: Pid) -> Vec<Pid> {
@@ -114,6 +119,13 @@ fn processes() -> Vec<(i32, i32)> {
 fn parent(stat: &str) -> Option<i32> {
     let (_, facts) = stat.rsplit_once(')')?;
     facts.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The parent of a process that is stopped (SIGSTOP); `None` if it is not.
+pub(super) fn parent_of_stopped(pid: Pid) -> Option<Pid> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    let is_stopped = stat.rsplit_once(')').is_some_and(|(_, facts)| facts.starts_with(" T "));
+    parent(&stat).filter(|_| is_stopped).and_then(Pid::from_raw)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::leftover;
 use super::message::Start;
 use rustix::process::Pid;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -17,6 +18,8 @@ pub(super) struct Limits {
     memory: Option<Memory>,
     /// The control groups that were made for it.
     groups: Vec<PathBuf>,
+    /// How many of them, from the first on, have what started it, and so itself.
+    joined: usize,
 }
 
 struct Memory {
@@ -32,15 +35,23 @@ const ROOT: &str = "/sys/fs/cgroup";
 const PREFIX: &str = "paddle-";
 /// A group that is older than this and empty was left by a supervisor that was killed.
 const STALE: Duration = Duration::from_secs(60);
+/// The most processes and threads of a replica that is not trusted.
+const PROCESSES_MAX: u32 = 8192;
 /// The period over which the kernel shares out processor time.
 const PERIOD_MICROS: u64 = 100_000;
 
 impl Limits {
     /// Makes groups for what the replica asks for. The sentences say what cannot be enforced.
     pub(super) fn prepare(start: &Start) -> (Limits, Vec<String>) {
-        let mut limits = Limits { memory: None, groups: Vec::new() };
+        let mut limits = Limits { memory: None, groups: Vec::new(), joined: 0 };
         let mut notes = Vec::new();
-        let name = format!("{PREFIX}{}-{}-{}", std::process::id(), start.replica, start.attempt);
+        // By chance, as all supervisors have the same process id, each in its own namespace.
+        let chance = wire::fresh_incarnation();
+        let name = format!("{PREFIX}{chance:016x}-{}-{}", start.replica, start.attempt);
+        if start.confinement.root.is_some() {
+            let settings = [("pids.max", PROCESSES_MAX.to_string())];
+            limits.groups.extend(group("pids", &name, &settings, &settings));
+        }
         if let Some(bytes_max) = start.memory_bytes_max {
             let settings = [("memory.limit_in_bytes", bytes_max.to_string())];
             let unified = [("memory.max", bytes_max.to_string())];
@@ -67,9 +78,18 @@ impl Limits {
         (limits, notes)
     }
 
+    /// Puts this thread under the limits, with what it starts, so that no moment is left in which
+    /// a replica could escape. Version 2 of the kernel's interface cannot do that.
+    pub(super) fn join(&mut self) {
+        let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+        let join = |group: &&PathBuf| fs::write(group.join("tasks"), &thread).is_ok();
+        self.joined = self.groups.iter().take_while(join).count();
+    }
+
     /// Puts a process under the limits. Whether the kernel took it; if not, memory is measured.
     pub(super) fn apply(&mut self, pid: u32) {
-        for group in &self.groups {
+        // The kernel takes milliseconds to move a process, so none is moved twice.
+        for group in &self.groups[self.joined..] {
             if fs::write(group.join("cgroup.procs"), pid.to_string()).is_err()
                 && let Some(memory) = &mut self.memory
                 && memory.group.as_ref() == Some(group)
@@ -133,7 +153,11 @@ fn group(
     };
     remove_stale(&parent);
     let group = parent.join(name);
-    fs::create_dir(&group).ok()?;
+    match fs::create_dir(&group) {
+        // In one tree the limits of a replica share a group.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        made => made.ok()?,
+    }
     let is_set = settings.iter().all(|(file, value)| fs::write(group.join(file), value).is_ok());
     if !is_set {
         let _ = fs::remove_dir(&group);

@@ -4,20 +4,21 @@
 //! the open file (`flock`), which decides, and one of the process (`fcntl`), of which the kernel
 //! tells who has it. So the process to end is never read from a file that a job could have written.
 
+use super::leftover;
 use contract::{Error, Kind, Result};
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::process::{Flock, FlockType, Pid, Signal, fcntl_getlk, kill_process};
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A lock, held until it is dropped.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "the open file is the lock")] File);
+pub struct Lock(File);
 
 /// How long the end of a lock's holder is waited for between two looks.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(5);
 
 impl Lock {
     /// Takes the lock.
@@ -50,6 +51,16 @@ impl Lock {
         Ok(Lock(file))
     }
 
+    /// Notes whether its holder is at work. The note of one that is killed stays.
+    pub(super) fn note_work(&self, is_at_work: bool) -> std::io::Result<()> {
+        self.0.set_len(u64::from(is_at_work))
+    }
+
+    /// Whether its last holder was killed at work.
+    pub(super) fn was_at_work(&self) -> std::io::Result<bool> {
+        Ok(self.0.metadata()?.len() > 0)
+    }
+
     /// As [`Lock::acquire`], but waits for the end of whoever has it.
     pub async fn acquire_within(path: &Path, patience: Duration) -> Result<Lock> {
         let deadline = Instant::now() + patience;
@@ -68,6 +79,12 @@ impl Lock {
 pub fn is_held(path: &Path) -> Result<bool> {
     let Some(file) = open(path)? else { return Ok(false) };
     is_taken(&file, path)
+}
+
+/// Whether nobody has the lock, and its last holder was killed at work.
+pub(crate) fn is_abandoned(path: &Path) -> Result<bool> {
+    let is_noted = std::fs::metadata(path).is_ok_and(|file| file.len() > 0);
+    Ok(is_noted && !is_held(path)?)
 }
 
 /// Who has the lock now, if that process can be seen from here.
@@ -101,10 +118,54 @@ fn unreadable(path: &Path, source: std::io::Error) -> Error {
     Error::io("cannot read the lock of the job's directory", source).with("file", path.display())
 }
 
-/// Asks the holder of the lock to end, by SIGTERM. Whether there was one.
+/// Shows that the holder of the lock is at work, by the time of a file beside it. Not of its own: a
+/// process that closes any file of the lock loses the lock that tells who it is.
+pub fn beat(path: &Path) {
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(beats(path));
+    // One that has never been able to show it is not taken for hung.
+    let _ = file.and_then(|file| file.set_modified(SystemTime::now()));
+}
+
+/// When the holder of the lock showed last that it is at work; `None` if it never did.
+pub fn last_beat(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(beats(path)).and_then(|facts| facts.modified()).ok()
+}
+
+fn beats(path: &Path) -> PathBuf {
+    path.with_extension("beat")
+}
+
+/// Kills the holder of the lock if it is stopped and has shown nothing for `silence_max`. Its parent
+/// goes on, if it was stopped too, and sees that.
+pub fn kill_stopped_holder(path: &Path, silence_max: Duration) -> Result<()> {
+    let silence = last_beat(path).and_then(|beat| beat.elapsed().ok()).unwrap_or_default();
+    if silence > silence_max
+        && let Some(pid) = holder(path)?
+        && let Some(parent) = leftover::parent_of_stopped(pid)
+    {
+        tracing::warn!(pid = pid.as_raw_nonzero(), "a job's conductor is stopped; killing it");
+        // Either may have ended a moment ago, or be somebody else's.
+        let _ = kill_process(pid, Signal::KILL);
+        let _ = kill_process(parent, Signal::CONT);
+    }
+    Ok(())
+}
+
+/// Lets the holder of the lock go on, if it is stopped. Harmless otherwise.
+pub fn continue_holder(path: &Path) -> Result<()> {
+    if let Some(pid) = holder(path)? {
+        // It may have ended a moment ago, or be somebody else's.
+        let _ = kill_process(pid, Signal::CONT);
+    }
+    Ok(())
+}
+
+/// Asks the holder of the lock to end, by SIGTERM; one that is stopped goes on to do so. Whether
+/// there was one.
 pub fn terminate_holder(path: &Path) -> Result<bool> {
     let Some(pid) = holder(path)? else { return Ok(false) };
-    match kill_process(pid, Signal::TERM) {
+    let asked = kill_process(pid, Signal::TERM).and_then(|()| kill_process(pid, Signal::CONT));
+    match asked {
         Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(true),
         Err(errno) => Err(Error::io("cannot end the job's process", errno.into())
             .with("pid", pid.as_raw_nonzero())),

@@ -3,6 +3,7 @@
 //! and never an argument.
 
 use crate::replica::ReplicaId;
+use crate::submission::{Mount, RunAs, Sandbox};
 use contract::ready::{Farewell, Ready};
 use contract::{Error, Kind, Result};
 use serde::de::DeserializeOwned;
@@ -10,19 +11,26 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Counts up when a message changes its meaning. Both sides are the same program, but over SSH not
 /// always the same release.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 5;
 /// The longest line: a replica's environment may be large, and so may a piece of its output.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
+
+/// How often the processes that run a job show that they are at work.
+pub const BEAT: Duration = Duration::from_secs(5);
+/// How long such a process may show nothing before it is taken for hung. Less than a server has by
+/// default to get ready (60 s), which would be blamed otherwise.
+pub const SILENCE_MAX: Duration = Duration::from_secs(45);
 
 /// What the conductor says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
     /// Start a replica.
-    Start(Start),
+    Start(Box<Start>),
     /// Send a signal to the process groups of these replicas; those that have ended are skipped.
     Signal {
         /// The replicas.
@@ -86,6 +94,50 @@ pub struct Start {
     pub memory_bytes_max: Option<u64>,
     /// The most processor time it may use, in thousandths of a core.
     pub cpu_milli_max: Option<u64>,
+    /// Lines that its log begins with.
+    pub preamble: Vec<String>,
+    /// What it may use of its machine.
+    pub confinement: Confinement,
+    /// How long its process may be stopped (SIGSTOP) before it is killed. No limit if absent.
+    pub stopped_seconds_max: Option<u64>,
+}
+
+/// What a replica may use of its machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Confinement {
+    /// The user it runs as, if not that of the supervisor.
+    pub run_as: Option<RunAs>,
+    /// A root of its own, if it does not see the machine's. Only together with `run_as`.
+    pub root: Option<Root>,
+    /// Its GPUs; `None` to leave it those of the machine.
+    pub gpus: Option<GpuWish>,
+}
+
+/// GPUs for a replica.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuWish {
+    /// How many.
+    pub count: u32,
+    /// Those that may be used, in the words of CUDA; empty for all of the machine.
+    pub among: Vec<String>,
+}
+
+/// What a replica sees of its machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Root {
+    /// What is readable, and what looks empty.
+    pub sandbox: Sandbox,
+    /// Directories that it sees at other paths.
+    pub mounts: Vec<Mount>,
+    /// Directories that stay writable at their own paths.
+    pub kept: Vec<PathBuf>,
+    /// Small files of its own, by their paths.
+    pub files: BTreeMap<PathBuf, String>,
+    /// Devices that it uses, beside those that everybody may use.
+    pub devices: Vec<PathBuf>,
 }
 
 /// Environments hold secrets: only their names are shown.
@@ -159,6 +211,8 @@ pub enum Event {
         /// The sentence.
         text: String,
     },
+    /// It is at work. Said every [`BEAT`], so that one that hangs is noticed.
+    Alive,
     /// The answer to a probe.
     Probed {
         /// What went wrong, if something did.

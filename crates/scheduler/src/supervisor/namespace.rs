@@ -13,7 +13,7 @@ pub(super) fn enter_with_next_child() -> bool {
     unshare(UnshareFlags::NEWPID)
 }
 
-fn unshare(flags: UnshareFlags) -> bool {
+pub(super) fn unshare(flags: UnshareFlags) -> bool {
     #[expect(unsafe_code, reason = "rustix marks the call because of another flag, FILES")]
     // SAFETY: no caller passes FILES, so that all threads keep one table of file descriptors.
     unsafe {

@@ -1,11 +1,12 @@
 //! Follows a job to its end, through the trait alone: states by looking again and again, output by
-//! cursors. Works for every backend.
+//! cursors. Works for every backend. A job that this process conducts itself tells when to look.
 
 use super::signals::Stop;
 use super::view::View;
 use contract::state::State;
 use contract::{Error, Kind, Result};
 use scheduler::backend::Cursor;
+use scheduler::jobs::Leash;
 use scheduler::lines::Lines;
 use scheduler::{Backend, JobRecord, ReplicaId};
 use std::collections::BTreeMap;
@@ -20,13 +21,24 @@ const PAUSE_GROWTH: f64 = 1.2;
 /// How long a backend may be unreachable before that is the end of following.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a signal does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnStop {
-    /// It ends the job.
-    Kill,
-    /// It ends the following; the job goes on.
-    Leave,
+/// Whose job it is.
+pub(crate) enum Hold<'a> {
+    /// Ours: a signal ends it.
+    Leash(&'a mut Leash),
+    /// Ours, and somebody else runs it: a signal ends it.
+    Ours,
+    /// It goes on without us: a signal ends the following.
+    None,
+}
+
+impl Hold<'_> {
+    /// Waits until there is something new, as far as anybody says so.
+    async fn changed(&mut self) -> Result<()> {
+        match self {
+            Hold::Leash(leash) => leash.changed().await,
+            Hold::Ours | Hold::None => std::future::pending().await,
+        }
+    }
 }
 
 /// How following ended.
@@ -43,7 +55,7 @@ pub(crate) async fn follow(
     id: &str,
     view: &mut View,
     stops: &mut mpsc::Receiver<Stop>,
-    on_stop: OnStop,
+    mut hold: Hold<'_>,
 ) -> Result<Followed> {
     let mut streams = Streams::default();
     let mut stopped = None;
@@ -69,8 +81,9 @@ pub(crate) async fn follow(
         pause = if moved { PAUSE_SHORT } else { pause.mul_f64(PAUSE_GROWTH).min(PAUSE_LONG) };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
+            changed = hold.changed() => changed?,
             Some(stop) = stops.recv() => {
-                if on_stop == OnStop::Leave {
+                if let Hold::None = hold {
                     return Ok(Followed::Left(stop));
                 }
                 kill(backend, id, stop, view).await;

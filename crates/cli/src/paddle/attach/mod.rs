@@ -10,7 +10,7 @@ use crate::jobs::find;
 use cli::output::Format;
 use contract::Result;
 use contract::state::JobState;
-use follow::{Followed, OnStop, follow, runtime};
+use follow::{Followed, Hold, follow, runtime};
 use scheduler::JobRecord;
 use std::process::ExitCode;
 use view::{Look, View};
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             format: args.output,
             may_use_terminal: true,
         });
-        match follow(&jobs, &id, &mut view, &mut stops, OnStop::Leave).await? {
+        match follow(&jobs, &id, &mut view, &mut stops, Hold::None).await? {
             Followed::Ended(record, _) => {
                 view.finish(&record, &places::of(&find::submission(&jobs, &id)?, &record))?;
                 Ok(code(&record))

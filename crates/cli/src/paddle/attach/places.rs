@@ -17,6 +17,10 @@ pub(crate) fn of(submission: &Submission, record: &JobRecord) -> Places {
         (_, Package::Present(path)) => PathBuf::from(path),
         (_, Package::Dispatch(_)) => PathBuf::new(),
     };
+    if let Place::Kubernetes(_) = submission.place {
+        // What pods wrote is on their volumes, not here.
+        return Places { logs: None, model: None, checkpoints: None };
+    }
     let is_elsewhere = matches!(submission.place, Place::Ssh(_));
     let written = |dir: &str| {
         let path = here.join(dir);

@@ -23,7 +23,7 @@ async fn next(signal: &mut Option<Signal>) -> Option<()> {
 
 /// Whether hang-ups were refused before this program began, as `nohup` does. That stays so, here and
 /// in everything that is started: a handler of our own would take it back.
-pub(crate) fn ignores_hang_ups() -> bool {
+fn ignores_hang_ups() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

@@ -39,6 +39,8 @@ pub(crate) struct View {
     bar: Option<ProgressBar>,
     last: BTreeMap<ReplicaId, VecDeque<String>>,
     attempts: BTreeMap<ReplicaId, u32>,
+    /// How often the whole job was started again, as far as that was said.
+    rounds: u32,
     notes_shown: usize,
     /// False once nobody reads standard output any more: the job goes on.
     has_reader: bool,
@@ -57,6 +59,7 @@ impl View {
             bar: None,
             last: BTreeMap::new(),
             attempts: BTreeMap::new(),
+            rounds: 0,
             notes_shown: 0,
             has_reader: true,
         }
@@ -89,11 +92,21 @@ impl View {
             self.say(note);
         }
         self.notes_shown = record.notes.len();
+        if self.rounds < record.rounds && !record.reason.is_empty() {
+            self.say(&record.reason);
+        }
+        self.rounds = record.rounds;
         for replica in &record.replicas {
             let before = self.attempts.insert(replica.replica, replica.attempt);
-            if before.unwrap_or(0) < replica.attempt {
+            // All at once were told of above, or in a note.
+            if let Some(why) = &replica.restarted_for
+                && before.unwrap_or(0) < replica.attempt
+            {
                 let attempt = replica.attempt;
-                self.say(&format!("{} is started again, attempt {attempt}", replica.replica));
+                self.say(&format!(
+                    "{} is started again, attempt {attempt}: {why}",
+                    replica.replica
+                ));
             }
         }
         let is_shown = std::io::stderr().is_terminal() && self.look.may_use_terminal;

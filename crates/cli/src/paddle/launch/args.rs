@@ -1,6 +1,6 @@
 //! The flags of `paddle launch`.
 
-use super::{mpi, ssh};
+use super::{kubernetes, mpi, ssh};
 use cli::duration::parse_seconds;
 use cli::number;
 use cli::output::Format;
@@ -30,10 +30,10 @@ use std::path::PathBuf;
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
     /// Number of trainers [default: 1; one per machine on ssh hosts, one per rank under MPI]
-    #[arg(long, value_name = "N", value_parser = number::parse::<u32>)]
+    #[arg(long, value_name = "N", value_parser = number::parse::<u32>, allow_negative_numbers = true)]
     pub(crate) trainers: Option<u32>,
     /// Number of parameter servers [default: 1, or none for a single trainer; elsewhere as trainers]
-    #[arg(long, value_name = "N", value_parser = number::parse::<u32>)]
+    #[arg(long, value_name = "N", value_parser = number::parse::<u32>, allow_negative_numbers = true)]
     pub(crate) pservers: Option<u32>,
     /// How gradients meet: sync, async, stale:K or hybrid [default: sync]
     #[arg(long, value_name = "MODE")]
@@ -101,8 +101,8 @@ pub(crate) struct Args {
     pub(crate) quiet: bool,
     /// With json, standard output has the job's record at the end, and what replicas print goes to
     /// standard error
-    #[arg(long, short, value_enum, default_value_t = Format::Text)]
-    pub(crate) output: Format,
+    #[arg(long, short, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
     /// A flag of the trainer
     #[arg(long = "trainer_flag", hide = true, allow_hyphen_values = true)]
     pub(crate) trainer_flags: Vec<String>,
@@ -124,6 +124,29 @@ pub(crate) struct Args {
     pub(crate) ssh: ssh::Args,
     #[command(flatten)]
     pub(crate) mpi: mpi::Args,
+    #[command(flatten)]
+    pub(crate) kubernetes: kubernetes::Args,
+}
+
+/// What `-o` accepts here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Shown {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+    /// Manifests, with --dry-run on Kubernetes.
+    Yaml,
+}
+
+impl Shown {
+    /// As other verbs know it. Manifests are YAML to people too.
+    pub(crate) fn format(self) -> Format {
+        match self {
+            Shown::Text | Shown::Yaml => Format::Text,
+            Shown::Json => Format::Json,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -280,6 +303,8 @@ pub(crate) enum Where {
     Ssh,
     /// Where mpirun puts it.
     Mpi,
+    /// Pods of a Kubernetes cluster with Volcano.
+    Kubernetes,
 }
 
 impl Args {
@@ -293,7 +318,7 @@ impl Args {
             (Some(Where::Ssh), false) => {
                 Err(Error::invalid("--backend ssh needs machines: name them by --conf or --hosts"))
             }
-            (Some(Where::Local | Where::Mpi), true) => {
+            (Some(Where::Local | Where::Mpi | Where::Kubernetes), true) => {
                 Err(Error::invalid("--conf and --hosts are for ssh: leave --backend out"))
             }
             (Some(place), _) => Ok(place),

@@ -3,6 +3,7 @@
 mod args;
 mod dry_run;
 mod earlier;
+mod kubernetes;
 mod mpi;
 pub(crate) mod reach;
 mod ssh;
@@ -11,7 +12,7 @@ mod trainer;
 
 pub(crate) use args::Args;
 
-use crate::attach::follow::{Followed, OnStop, follow, runtime};
+use crate::attach::follow::{Followed, Hold, follow, runtime};
 use crate::attach::view::{Look, View};
 use crate::attach::{code, places, signals};
 use crate::jobs::find;
@@ -21,6 +22,7 @@ use contract::Result;
 use contract::state::JobState;
 use scheduler::Backend;
 use scheduler::jobs::Jobs;
+use scheduler::submission::Place;
 use std::io::Write;
 use std::process::ExitCode;
 use submission::{Built, Refusal};
@@ -35,6 +37,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Ok(built) => built,
         Err(refusal) => return refuse(refusal),
     };
+    if let Place::Kubernetes(place) = &built.submission.place {
+        return kubernetes::run(args, &built, place);
+    }
     let jobs = find::open()?;
     // What can be known to be wrong is said before anything is started.
     let mut plan = jobs.plan(&built.submission)?;
@@ -42,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         // Those that an elastic job may get later are not started.
         let trainers = built.submission.spec.trainers;
         plan.replicas.retain(|one| one.id.is_server() || one.id.rank < trainers);
-        return dry_run::print(&plan, args.output);
+        return dry_run::print(&plan, args.output.format());
     }
     earlier::check(&built.submission)?;
     runtime()?.block_on(async {
@@ -68,7 +73,7 @@ async fn detach(args: &Args, jobs: &Jobs, built: &Built) -> Result<ExitCode> {
     jobs.submit(&built.submission, built.package.as_deref()).await?;
     let id = &built.submission.id;
     let mut output = Output::open();
-    match args.output {
+    match args.output.format() {
         Format::Json => output.json(&jobs.observe(id).await?)?,
         Format::Text => output.line(id)?,
     }
@@ -92,15 +97,15 @@ async fn attached(args: &Args, jobs: &Jobs, built: &Built) -> Result<ExitCode> {
     let id = &submission.id;
     // A signal that comes meanwhile waits: what was begun is ended like any other job.
     let mut stops = signals::listen()?;
-    let leash = jobs.submit_leashed(submission, package.as_deref()).await?;
+    let mut leash = jobs.submit_leashed(submission, package.as_deref()).await?;
     let mut view = View::new(Look {
         command: COMMAND,
         is_quiet: args.quiet,
-        format: args.output,
+        format: args.output.format(),
         // A rank writes to a terminal of mpirun's own, whoever reads that.
         may_use_terminal: !args.mpi.mpi,
     });
-    let followed = follow(jobs, id, &mut view, &mut stops, OnStop::Kill).await?;
+    let followed = follow(jobs, id, &mut view, &mut stops, Hold::Leash(&mut leash)).await?;
     let Followed::Ended(mut record, stop) = followed else {
         return Ok(ExitCode::FAILURE);
     };

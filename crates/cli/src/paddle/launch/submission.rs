@@ -1,7 +1,8 @@
-//! Flags → a submission: the job as data. What is special about a place is in `ssh.rs` and `mpi.rs`.
+//! Flags → a submission: the job as data. What is special about a place is in `ssh.rs`,
+//! `mpi.rs` and `kubernetes.rs`.
 
 use super::args::{Args, Where};
-use super::{mpi, ssh, trainer};
+use super::{kubernetes, mpi, ssh, trainer};
 use crate::jobs::find::ORIGIN;
 use cli::program::Missing;
 use contract::env::{SetBy, variable};
@@ -44,10 +45,15 @@ impl From<Missing> for Refusal {
 
 /// What the flags ask for.
 pub(super) fn build(args: &Args) -> std::result::Result<Built, Refusal> {
-    match args.place()? {
+    let place = args.place()?;
+    if place != Where::Kubernetes {
+        kubernetes::refuse_flags(args)?;
+    }
+    match place {
         Where::Local => local(args),
         Where::Ssh => ssh::build(args),
         Where::Mpi => mpi::build(args),
+        Where::Kubernetes => kubernetes::build(args),
     }
 }
 
@@ -69,6 +75,7 @@ fn local(args: &Args) -> std::result::Result<Built, Refusal> {
     let place = Place::Local(LocalPlace {
         isolates: !args.limits.no_pid_namespace,
         environment: inherited(),
+        sandbox: None,
     });
     Ok(Built { submission: submission(spec, place, present(&workspace)?)?, package: None })
 }

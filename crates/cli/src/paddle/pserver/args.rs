@@ -44,14 +44,9 @@ pub(crate) struct Args {
     /// Keep checkpoints in this folder, which all servers share [default: PADDLE_CHECKPOINT_DIR]
     #[arg(long = "checkpoint_dir", alias = "checkpoint-dir", value_name = "DIR")]
     pub(crate) checkpoint_dir: Option<PathBuf>,
-    /// Seconds between checkpoints; 0 writes one only at the end
-    #[arg(
-        long = "checkpoint_interval",
-        alias = "checkpoint-interval",
-        value_name = "SECONDS",
-        default_value_t = 600
-    )]
-    pub(crate) checkpoint_interval: u64,
+    /// Seconds between checkpoints; 0 for the end [default: PADDLE_CHECKPOINT_INTERVAL, or 600]
+    #[arg(long = "checkpoint_interval", alias = "checkpoint-interval", value_name = "SECONDS")]
+    pub(crate) checkpoint_interval: Option<u64>,
     /// Number of checkpoints kept
     #[arg(
         long = "checkpoint_keep",

@@ -15,6 +15,9 @@ use contract::{Error, Result};
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// Between two checkpoints, where nobody says how long.
+const CHECKPOINT_INTERVAL_SECONDS: u64 = 600;
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let environment = Environment::parse(|name| std::env::var(name).ok())?;
     let log_dir = args.log_dir.clone().or_else(|| folder(&environment.log_dir));
@@ -58,7 +61,8 @@ fn configure(args: &Args, environment: &Environment) -> Result<ServerConfig> {
     let memory = args.memory_max.map_or_else(machine_bytes, contract::quantity::Quantity::bytes);
     config.table_bytes_max = usize::try_from(memory).unwrap_or(usize::MAX);
     let checkpoint_dir = args.checkpoint_dir.clone();
-    config.restore = args.restore.as_deref().map(which).transpose()?;
+    let told = (!environment.restore.is_empty()).then_some(environment.restore.as_str());
+    config.restore = args.restore.as_deref().or(told).map(which).transpose()?;
     let Some(folder) = checkpoint_dir.or_else(|| folder(&environment.checkpoint_dir)) else {
         if let Some(Which::Latest | Which::Cut(1..)) = config.restore {
             return Err(Error::invalid(
@@ -71,11 +75,12 @@ fn configure(args: &Args, environment: &Environment) -> Result<ServerConfig> {
     std::fs::create_dir_all(&folder).map_err(|source| {
         Error::io("cannot keep checkpoints here", source).with("checkpoint_dir", folder.display())
     })?;
+    let interval = args.checkpoint_interval.or(environment.checkpoint_interval_seconds);
+    let interval = interval.unwrap_or(CHECKPOINT_INTERVAL_SECONDS);
     config.checkpoint = Some(Checkpointing {
         folder: folder.clone(),
         keep: args.checkpoint_keep.into(),
-        interval: (args.checkpoint_interval > 0)
-            .then(|| Duration::from_secs(args.checkpoint_interval)),
+        interval: (interval > 0).then(|| Duration::from_secs(interval)),
         disk: None,
     });
     if let Some(which) = config.restore {

@@ -8,7 +8,8 @@ use master::client::Next;
 use master::task::Task;
 use pserver::client::{Client, ClientConfig, Pull, PullStyle, fresh_incarnation};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use table::gradient::Gradient;
 use table::initializer::Initializer;
@@ -32,8 +33,15 @@ pub(super) struct Told {
     /// Of the whole pass.
     pub(super) records: u64,
     pub(super) step_ms: u64,
-    /// Where trainer 0 writes what it has in the end.
-    pub(super) result: std::path::PathBuf,
+    /// Where the round and its trainers meet.
+    pub(super) folder: PathBuf,
+}
+
+/// Where trainers wait for the faults of their round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gate {
+    LastPass,
+    Goodbye,
 }
 
 /// Records of a file of data, and bytes of each.
@@ -45,7 +53,47 @@ pub(super) fn drift(record: u64, own: f32, other: f32) -> f32 {
     0.25 * own + 0.125 * other + 0.01 * (record as f32 + 1.0)
 }
 
+/// How long a trainer waits at a gate. Only a round that fails waits so long.
+const GATE: Duration = Duration::from_secs(900);
+
 impl Told {
+    /// Where trainer 0 writes what it has in the end.
+    pub(super) fn result(&self) -> PathBuf {
+        self.folder.join("result.json")
+    }
+
+    /// A file of one byte for each step that any trainer has begun.
+    pub(super) fn progress(&self) -> PathBuf {
+        self.folder.join("progress")
+    }
+
+    /// A file without which trainers do not go on: before the last pass ends, and before trainer 0
+    /// says goodbye. So a job cannot end before all faults have struck it.
+    pub(super) fn gate(&self, name: Gate) -> PathBuf {
+        self.folder.join(match name {
+            Gate::LastPass => "may-end-its-last-pass",
+            Gate::Goodbye => "may-say-goodbye",
+        })
+    }
+
+    async fn await_gate(&self, name: Gate) -> Result<()> {
+        let (gate, begun) = (self.gate(name), std::time::Instant::now());
+        while !gate.exists() {
+            if begun.elapsed() > GATE {
+                return Err(Error::new(Kind::Timeout, "no fault came").with("gate", gate.display()));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
+    fn count_step(&self) -> Result<()> {
+        let counted = std::fs::OpenOptions::new().append(true).create(true).open(self.progress());
+        counted
+            .and_then(|mut file| file.write_all(b"."))
+            .map_err(|source| Error::io("cannot count a step", source))
+    }
+
     pub(super) fn model(&self) -> Model {
         let parameter = |name: &str, shape| Parameter {
             name: name.to_owned(),
@@ -117,13 +165,17 @@ async fn train(told: &Told, environment: &Environment) -> Result<()> {
             }
             Some(master) => trainer.train_tasks(master, pass).await?,
         }
+        if pass + 1 == told.passes {
+            trainer.await_faults().await?;
+        }
         trainer.client.finish_pass().await?;
         trainer.is_resting = false;
         trainer.push(None).await?;
     }
     if rank == 0 {
         let values = trainer.all_values().await?;
-        write(&told.result, &serde_json::to_vec(&values).unwrap());
+        write(&told.result(), &serde_json::to_vec(&values).unwrap());
+        told.await_gate(Gate::Goodbye).await?;
     }
     trainer.client.goodbye().await
 }
@@ -136,6 +188,16 @@ fn write(path: &Path, bytes: &[u8]) {
 }
 
 impl Trainer {
+    /// Waits at the end of the last pass. One that has no more tasks rests meanwhile, since others
+    /// may have some.
+    async fn await_faults(&mut self) -> Result<()> {
+        if self.told.is_dealt && !self.is_resting {
+            self.client.rest().await?;
+            self.is_resting = true;
+        }
+        self.told.await_gate(Gate::LastPass).await
+    }
+
     async fn join_master(&self, own: &Environment) -> Result<Option<master::client::Client>> {
         let Some(endpoint) = own.master.as_ref().filter(|_| self.told.is_dealt) else {
             return Ok(None);
@@ -177,6 +239,7 @@ impl Trainer {
     }
 
     async fn step(&mut self, record: u64) -> Result<()> {
+        self.told.count_step()?;
         let keys = [record, (record + 1) % self.told.records];
         let of_rows = |parameter: &Parameter| match parameter.shape.is_sparse() {
             true => vec![0.0; 2],

@@ -3,16 +3,19 @@
 //!
 //! `PADDLE_CHAOS_TRAINING_ROUNDS` sets the number of rounds (10), `PADDLE_CHAOS_SEED` the seed (the
 //! time). `make chaos` runs 100. A round that fails prints its seed, and `make chaos ROUNDS=1 SEED=…`
-//! repeats what it draws; moments are by the clock, so that the processes may be elsewhere.
+//! repeats it: what is struck, and at which step. Processes are elsewhere in that step each time.
 
-use super::trainer::{self, FILE_RECORDS, Told, Values};
+use super::fault::{self, Kind, Moment};
+use super::trainer::{self, FILE_RECORDS, Gate, Told, Values};
 use super::{Dice, number, seed};
-use crate::backend::job::{Harness, Job, signal};
+use crate::backend::job::{Harness, Job};
 use crate::backend::places::{Local, Ssh};
 use contract::job::FaultTolerance;
 use contract::mode::Mode;
-use contract::state::{JobState, ReplicaState, State};
+use contract::state::{JobState, State};
 use scheduler::JobRecord;
+use scheduler::submission::Place;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The variable by which this program is told to be a trainer.
@@ -21,14 +24,15 @@ const TRAINER: &str = "PADDLE_CHAOS_TRAINER";
 const TEST: &str = "backend::chaos::training::training_survives_kills_and_stops";
 const TRAINERS: u32 = 2;
 /// Nothing may take longer, the 60 s after which something that hangs is given up included.
-const DEADLINE: Duration = Duration::from_secs(600);
+pub(super) const DEADLINE: Duration = Duration::from_secs(600);
 
 #[test]
 fn training_survives_kills_and_stops() {
     if let Ok(told) = std::env::var(TRAINER) {
         return trainer::run(&serde_json::from_str(&told).unwrap());
     }
-    let (first, rounds) = (seed(), number("PADDLE_CHAOS_TRAINING_ROUNDS").unwrap_or(10));
+    let asked = number("PADDLE_CHAOS_TRAINING_ROUNDS");
+    let (first, rounds) = (seed(), asked.unwrap_or(10));
     let mut places: Vec<(&str, Box<dyn Harness>)> = vec![
         ("local", Box::new(Local { isolates: true })),
         ("local without namespace", Box::new(Local { isolates: false })),
@@ -37,57 +41,131 @@ fn training_survives_kills_and_stops() {
         places.push(("ssh", Box::new(ssh)));
     }
     let begun = Instant::now();
-    for round in 0..rounds {
-        let own_seed = first.wrapping_add(round);
+    let mut counts = Counts::default();
+    // Rounds in which something hangs for good take minutes: only those who ask for rounds get them.
+    let seeds = (0..).map(|number| first.wrapping_add(number));
+    let seeds = seeds.filter(|seed| asked.is_some() || !is_patient(*seed));
+    for (round, own_seed) in seeds.take(rounds as usize).enumerate() {
         let (name, place) = &places[(own_seed % places.len() as u64) as usize];
         let mut story = format!("round {round} on {name}: make chaos ROUNDS=1 SEED={own_seed}\n");
-        let outcome = play(place.as_ref(), &mut Dice(own_seed), &mut story);
-        eprint!("{story}");
+        counts.add(name);
+        let (mut dice, own) = (Dice(own_seed), Instant::now());
+        let outcome =
+            play(place.as_ref(), &mut dice, is_patient(own_seed), &mut counts, &mut story);
+        eprintln!("{story}  {:.1} s", own.elapsed().as_secs_f32());
         if let Err(problem) = outcome {
             panic!("{problem}\n{story}");
         }
     }
-    eprintln!("{rounds} rounds, none wrong, {:?} each", begun.elapsed() / rounds.max(1) as u32);
+    let each = begun.elapsed() / rounds.max(1) as u32;
+    eprintln!("{rounds} rounds from seed {first}, all struck, none wrong, {each:?} each: {counts}");
+}
+
+/// Whether something may hang for good in the round of a seed.
+fn is_patient(seed: u64) -> bool {
+    seed % 4 == 3
+}
+
+/// How many rounds were of which sort; a round counts in several.
+#[derive(Default)]
+struct Counts(BTreeMap<String, u32>);
+
+impl Counts {
+    fn add(&mut self, sort: &str) {
+        *self.0.entry(sort.to_owned()).or_default() += 1;
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let all: Vec<String> =
+            self.0.iter().map(|(sort, count)| format!("{sort} {count}")).collect();
+        f.write_str(&all.join(", "))
+    }
+}
+
+/// What a round is about.
+pub(super) struct Setting {
+    pub(super) told: Told,
+    pub(super) is_elastic: bool,
+    /// Whether machines are reached by ssh.
+    pub(super) is_elsewhere: bool,
+    /// Seconds between checkpoints; the default is longer than a round.
+    interval: Option<u64>,
+}
+
+impl Setting {
+    fn draw(dice: &mut Dice, folder: &std::path::Path) -> Setting {
+        let is_dealt = dice.below(2) == 0;
+        let is_elastic = is_dealt && dice.below(2) == 0;
+        let shapes = dice.below(3);
+        let batches = 40;
+        let mode = if dice.below(4) == 0 { Mode::Async } else { Mode::Sync };
+        let interval = [None, Some(1)][dice.below(2) as usize];
+        let told = Told {
+            has_dense: shapes != 0,
+            has_sparse: shapes != 1,
+            mode,
+            is_dealt,
+            passes: 2,
+            batches,
+            records: batches * u64::from(TRAINERS),
+            // Long enough for some checkpoints.
+            step_ms: if interval.is_some() { 40 } else { 15 },
+            folder: folder.to_owned(),
+        };
+        Setting { told, is_elastic, is_elsewhere: false, interval }
+    }
+
+    fn count(&self, counts: &mut Counts) {
+        counts.add(match (self.told.has_dense, self.told.has_sparse) {
+            (true, true) => "mixed",
+            (true, false) => "dense",
+            _ => "sparse only",
+        });
+        counts.add(if self.interval.is_some() { "short interval" } else { "default interval" });
+        counts.add(if self.told.mode == Mode::Sync { "sync" } else { "async" });
+        counts.add(match (self.told.is_dealt, self.is_elastic) {
+            (_, true) => "elastic",
+            (true, _) => "master",
+            _ => "own data",
+        });
+    }
+
+    /// Of the job's replicas, those that start in any case.
+    fn replicas(&self) -> u64 {
+        u64::from(2 * TRAINERS) + u64::from(self.told.is_dealt)
+    }
 }
 
 /// One job and what happens to it.
-fn play(place: &dyn Harness, dice: &mut Dice, story: &mut String) -> Result<(), String> {
-    let is_dealt = dice.below(2) == 0;
-    let is_elastic = is_dealt && dice.below(2) == 0;
-    let shapes = dice.below(3);
-    let batches = 40;
-    let mode = if dice.below(4) == 0 { Mode::Async } else { Mode::Sync };
-    let told = |result| Told {
-        has_dense: shapes != 0,
-        has_sparse: shapes != 1,
-        mode,
-        is_dealt,
-        passes: 2,
-        batches,
-        records: batches * u64::from(TRAINERS),
-        step_ms: 15,
-        result,
-    };
+fn play(
+    place: &dyn Harness,
+    dice: &mut Dice,
+    is_patient: bool,
+    counts: &mut Counts,
+    story: &mut String,
+) -> Result<(), String> {
     let program = std::env::current_exe().unwrap();
     let program = [program.to_str().unwrap(), "--exact", TEST, "--nocapture"];
     let mut job = Job::of(place, TRAINERS, &program);
-    let told = told(job.folder().join("result.json"));
+    let is_elsewhere = matches!(job.submission.place, Place::Ssh(_));
+    let setting = Setting { is_elsewhere, ..Setting::draw(dice, job.folder()) };
+    let told = &setting.told;
     let folder = job.folder().to_str().unwrap().to_owned();
-    // The default, which this round does not live to see, or one that it does.
-    let interval = [None, Some(1)][dice.below(2) as usize];
     job = job.with(|spec| {
         spec.restarts = 30;
         spec.mode = told.mode;
         spec.checkpoint.dir = format!("{folder}/checkpoints");
-        spec.checkpoint.interval_seconds = interval;
+        spec.checkpoint.interval_seconds = setting.interval;
         spec.env.insert(TRAINER.to_owned(), serde_json::to_string(&told).unwrap());
-        if is_dealt {
+        if told.is_dealt {
             spec.master = true;
             spec.data.files = vec![format!("{folder}/data-*")];
             spec.data.chunks_per_task = Some(1);
             spec.data.passes = 0;
         }
-        if is_elastic {
+        if setting.is_elastic {
             spec.fault_tolerance =
                 Some(FaultTolerance { min_trainers: 1, max_trainers: TRAINERS + 1 });
         }
@@ -96,22 +174,30 @@ fn play(place: &dyn Harness, dice: &mut Dice, story: &mut String) -> Result<(), 
         let lines: String = (0..FILE_RECORDS).map(|line| format!("{line:07}\n")).collect();
         std::fs::write(job.folder().join(format!("data-{file:04}")), lines).unwrap();
     }
-    story.push_str(&format!("  {told:?}, elastic {is_elastic}, interval {interval:?}\n"));
+    story.push_str(&format!(
+        "  {told:?}, elastic {}, interval {:?}\n",
+        setting.is_elastic, setting.interval
+    ));
+    setting.count(counts);
+    let moments = Moment::draw(dice, told, setting.replicas());
     job.try_submit().unwrap();
-    let faults = 1 + dice.below(2);
-    for _ in 0..faults {
-        std::thread::sleep(Duration::from_millis(dice.below(3500)));
-        strike(&job, dice, is_elastic, story);
+    for moment in moments {
+        let fault = (moment, Kind::draw(dice, is_patient));
+        fault::strike(&job, &setting, fault, dice, story)?;
+        counts.add(fault.1.words());
+        counts.add(moment.words());
     }
+    fault::open(told, Gate::LastPass);
+    fault::open(told, Gate::Goodbye);
     let record = await_end(&job)?;
     if record.state != JobState::Succeeded {
         let logs: Vec<String> =
             record.replicas.iter().map(|one| tail(&job, &one.replica.to_string())).collect();
         return Err(format!("not succeeded: {record:#?}\n{}", logs.join("\n")));
     }
-    let bytes = std::fs::read(&told.result).map_err(|error| format!("no result: {error}"))?;
+    let bytes = std::fs::read(told.result()).map_err(|error| format!("no result: {error}"))?;
     let values: Values = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-    check(&told, &values, is_elastic, &record)
+    check(told, &values, setting.is_elastic, &record)
 }
 
 fn tail(job: &Job<'_>, replica: &str) -> String {
@@ -133,66 +219,6 @@ fn await_end(job: &Job<'_>) -> Result<JobRecord, String> {
             return Err(format!("hangs: {record:#?}\n{}", log.unwrap_or_default()));
         }
         std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Kills or stops something.
-fn strike(job: &Job<'_>, dice: &mut Dice, is_elastic: bool, story: &mut String) {
-    let record = job.observe();
-    let runs = |state| matches!(state, ReplicaState::Running | ReplicaState::Starting);
-    let replicas: Vec<(String, u32)> = record
-        .replicas
-        .iter()
-        .filter(|one| runs(one.state))
-        .filter_map(|one| Some((one.replica.to_string(), one.pid?)))
-        .collect();
-    let runners: Vec<(String, u32)> = ["conduct", "--guarded", "supervise"]
-        .iter()
-        .flat_map(|word| job.processes_running(word).into_iter().map(|pid| (word.to_string(), pid)))
-        .collect();
-    let any = |list: &[(String, u32)], dice: &mut Dice| {
-        list.get(dice.below(list.len().max(1) as u64) as usize).cloned()
-    };
-    let kind = dice.below(7);
-    let victims: Vec<(String, u32)> = match kind {
-        0 => any(&replicas, dice).into_iter().collect(),
-        1 => [any(&replicas, dice), any(&replicas, dice)].into_iter().flatten().collect(),
-        2 => any(&runners, dice).into_iter().collect(),
-        3 => [any(&replicas, dice), any(&runners, dice)].into_iter().flatten().collect(),
-        // Everything of a machine; where there is only one, the whole job.
-        4 => {
-            let host = job.harness.workspace(job.folder(), dice.below(TRAINERS.into()) as u32);
-            let is_there = |pid: &u32| {
-                let read = |name| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
-                let text = [read("environ"), read("cmdline")].concat();
-                String::from_utf8_lossy(&text).contains(host.to_str().unwrap())
-            };
-            let all = job.processes().into_iter().filter(is_there);
-            all.map(|pid| ("of a host".to_owned(), pid)).collect()
-        }
-        5 => any(&replicas, dice).or_else(|| any(&runners, dice)).into_iter().collect(),
-        // For good. A master that hangs is waited for for ten minutes, and the servers of an
-        // elastic job wait as long for trainers: too long for a round.
-        _ => {
-            let may_hang = |(name, _): &&(String, u32)| match is_elastic {
-                true => name.starts_with("trainer") && !name.ends_with("-0"),
-                false => !name.starts_with("master"),
-            };
-            any(&replicas.iter().filter(may_hang).cloned().collect::<Vec<_>>(), dice)
-                .into_iter()
-                .collect()
-        }
-    };
-    let word = if kind < 5 { "KILL" } else { "STOP" };
-    for (name, pid) in &victims {
-        story.push_str(&format!("  {word} {name}\n"));
-        signal(*pid, word);
-    }
-    if kind == 5 {
-        std::thread::sleep(Duration::from_millis(dice.below(3000)));
-        for (_, pid) in &victims {
-            signal(*pid, "CONT");
-        }
     }
 }
 

@@ -7,8 +7,8 @@ use contract::state::{JobState, ReplicaState};
 use scheduler::Backend;
 
 /// Runs until it is told to end.
-const UNTIL_TOLD: &str = "touch $MARKER/started-$PADDLE_TRAINER_ID; \
-                          while [ ! -e $MARKER/go ]; do sleep 0.02; done";
+const UNTIL_TOLD: &str = "touch $MARKER/shared/started-$PADDLE_TRAINER_ID; \
+                          while [ ! -e $MARKER/shared/go ]; do sleep 0.02; done";
 
 fn elastic(spec: &mut JobSpec) {
     spec.master = true;
@@ -16,7 +16,7 @@ fn elastic(spec: &mut JobSpec) {
 }
 
 fn await_trainer(job: &Job<'_>, rank: u32) {
-    let file = job.folder().join(format!("started-{rank}"));
+    let file = job.shared().join(format!("started-{rank}"));
     job.wait_until(&format!("trainer {rank} runs"), || file.exists());
 }
 
@@ -39,10 +39,10 @@ pub(crate) fn trainers_join_and_leave_a_running_job(harness: &dyn Harness) {
     job.wait_until("trainers 1 and 2 have left", || {
         [1, 2].iter().all(|rank| state(*rank) == ReplicaState::Killed)
     });
-    std::fs::remove_file(job.folder().join("started-1")).unwrap();
+    std::fs::remove_file(job.shared().join("started-1")).unwrap();
     scale(2).unwrap();
     await_trainer(&job, 1);
-    std::fs::write(job.folder().join("go"), "").unwrap();
+    std::fs::write(job.shared().join("go"), "").unwrap();
     let record = job.await_end();
     assert_eq!((record.state, record.exit_code), (JobState::Succeeded, Some(0)), "{record:#?}");
     assert_eq!((record.trainers, record.rounds), (2, 0), "{record:#?}");
@@ -58,7 +58,7 @@ pub(crate) fn a_job_goes_on_without_a_trainer_that_cannot_run(harness: &dyn Harn
         job.observe().replicas.iter().any(|replica| replica.state == ReplicaState::Failed)
     };
     job.wait_until("trainer 1 has failed", || has_failed(&job));
-    std::fs::write(job.folder().join("go"), "").unwrap();
+    std::fs::write(job.shared().join("go"), "").unwrap();
     let record = job.await_end();
     assert_eq!((record.state, record.rounds), (JobState::Succeeded, 0), "{record:#?}");
     // With a minimum of two it is a failure.

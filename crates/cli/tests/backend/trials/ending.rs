@@ -1,6 +1,6 @@
 //! Jobs that are ended from outside, and what must not be left.
 
-use crate::backend::job::{Harness, Job, signal};
+use crate::backend::job::{Harness, Job};
 use contract::state::JobState;
 use scheduler::Backend;
 
@@ -51,13 +51,13 @@ pub(crate) fn a_leashed_job_ends_with_its_leash(harness: &dyn Harness) {
     job.await_state(JobState::Running);
     drop(leash);
     assert_eq!(job.await_end().state, JobState::Killed);
-    // A conductor on a leash that is killed leaves a job that is gone.
+    // A submitter that is killed says nothing any more: its job is gone.
     let job = Job::new(harness, 1, "touch started; exec sleep 1000");
-    let _leash = job.block(job.jobs.submit_leashed(&job.submission, None)).unwrap();
+    let submitter = tokio::runtime::Runtime::new().unwrap();
+    let leash = submitter.block_on(job.jobs.submit_leashed(&job.submission, None)).unwrap();
     job.await_file(0, "started");
-    for pid in job.processes_running("conduct") {
-        signal(pid, "KILL");
-    }
+    submitter.shutdown_background();
+    drop(leash);
     let record = job.await_end();
     assert_eq!(record.state, JobState::Failed, "{record:#?}");
     assert!(record.reason.contains("gone"), "{}", record.reason);

@@ -57,6 +57,9 @@ macro_rules! suite {
             ending::daemons_of_programs_end_with_the_job;
             surviving::a_killed_conductor_is_replaced_and_the_job_finishes;
             surviving::a_job_that_lost_conductor_and_guard_is_revived_by_a_list;
+            surviving::a_kill_ends_a_job_whose_conductor_is_stopped;
+            surviving::without_restarts_a_killed_conductor_fails_the_job;
+            surviving::an_end_that_was_decided_stays_decided;
             surviving::a_job_whose_record_is_lost_begins_anew;
             surviving::a_killed_supervisor_is_a_fault_like_any_other;
             surviving::processes_of_a_supervisor_that_was_killed_as_a_whole_are_found;

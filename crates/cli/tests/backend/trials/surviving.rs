@@ -3,6 +3,7 @@
 use crate::backend::job::{Harness, Job, signal};
 use contract::state::{JobState, State};
 use scheduler::Backend;
+use scheduler::record::{Ending, Verdict};
 
 /// The script of a trainer that finishes only when it is started again.
 const UNTIL_THE_SECOND: &str = "echo attempt $PADDLE_ATTEMPT; touch started-$PADDLE_TRAINER_ID; \
@@ -25,9 +26,21 @@ fn kill_conductor_and_guard(job: &Job<'_>) {
     job.wait_until("conductor and guard are gone", || job.processes_running("conduct").is_empty());
 }
 
+/// Both are stopped, so that nobody replaces anybody.
+pub(crate) fn a_kill_ends_a_job_whose_conductor_is_stopped(harness: &dyn Harness) {
+    let job = Job::new(harness, 1, "touch started; exec sleep 1000");
+    job.submit().await_file(0, "started");
+    for pid in job.processes_running("conduct") {
+        assert!(signal(pid, "STOP"));
+    }
+    job.block(job.jobs.kill(job.id(), true)).unwrap();
+    assert_eq!(job.await_end().state, JobState::Killed);
+}
+
 /// As a power failure may leave it.
 pub(crate) fn a_job_whose_record_is_lost_begins_anew(harness: &dyn Harness) {
     let job = Job::new(harness, 1, "touch started; [ -e again ] || exec sleep 1000");
+    let job = job.with(|spec| spec.restarts = 1);
     job.submit().await_file(0, "started");
     kill_conductor_and_guard(&job);
     job.write(0, "again", "");
@@ -36,7 +49,7 @@ pub(crate) fn a_job_whose_record_is_lost_begins_anew(harness: &dyn Harness) {
 }
 
 pub(crate) fn a_killed_conductor_is_replaced_and_the_job_finishes(harness: &dyn Harness) {
-    let job = Job::new(harness, 2, UNTIL_THE_SECOND);
+    let job = Job::new(harness, 2, UNTIL_THE_SECOND).with(|spec| spec.restarts = 1);
     job.submit();
     for rank in 0..2 {
         let name = format!("trainer-{rank}");
@@ -52,13 +65,54 @@ pub(crate) fn a_killed_conductor_is_replaced_and_the_job_finishes(harness: &dyn 
 }
 
 pub(crate) fn a_job_that_lost_conductor_and_guard_is_revived_by_a_list(harness: &dyn Harness) {
-    let job = Job::new(harness, 1, UNTIL_THE_SECOND);
+    let job = Job::new(harness, 1, UNTIL_THE_SECOND).with(|spec| spec.restarts = 1);
     job.submit().await_file(0, "started-0");
     kill_conductor_and_guard(&job);
     let list = job.block(job.jobs.list("test", None)).unwrap();
     assert!(!list[0].state.is_final(), "lost is not gone: {list:?}");
     let record = job.await_end();
     assert_eq!((record.state, record.conductors), (JobState::Succeeded, 2), "{record:#?}");
+}
+
+/// Whether the record is left or not: a program that was not to be restarted never runs twice.
+pub(crate) fn without_restarts_a_killed_conductor_fails_the_job(harness: &dyn Harness) {
+    for takes_record in [false, true] {
+        let job = Job::new(harness, 1, UNTIL_THE_SECOND);
+        job.submit();
+        job.wait_until("a first line", || job.text("trainer-0") == "attempt 0\n");
+        match takes_record {
+            false => kill_conductor(&job),
+            true => {
+                kill_conductor_and_guard(&job);
+                std::fs::write(job.directory().join("state.json"), "").unwrap();
+            }
+        }
+        let record = job.await_end();
+        assert_eq!((record.state, record.exit_code), (JobState::Failed, Some(1)), "{record:#?}");
+        assert!(record.reason.contains("restarts is 0"), "{}", record.reason);
+        assert_eq!(job.text("trainer-0"), "attempt 0\n");
+    }
+}
+
+/// A conductor that dies after the last trainer has finished leaves nothing to be trained.
+pub(crate) fn an_end_that_was_decided_stays_decided(harness: &dyn Harness) {
+    let job = Job::new(harness, 1, UNTIL_THE_SECOND).with(|spec| spec.restarts = 1);
+    job.submit();
+    job.wait_until("a first line", || job.text("trainer-0") == "attempt 0\n");
+    kill_conductor_and_guard(&job);
+    let state = job.directory().join("state.json");
+    let mut record = scheduler::JobRecord::read(&state).unwrap();
+    let verdict = Verdict {
+        state: JobState::Succeeded,
+        exit_code: 0,
+        reason: "all trainers finished".to_owned(),
+        culprit: None,
+    };
+    record.ending = Some(Ending { verdict, since_ms: record.changed_ms, is_forced: false });
+    record.write(&state, false).unwrap();
+    let record = job.await_end();
+    assert_eq!((record.state, record.exit_code), (JobState::Succeeded, Some(0)), "{record:#?}");
+    assert_eq!(job.text("trainer-0"), "attempt 0\n");
 }
 
 /// Guard and keeper at once: nobody is left who would end what they kept.

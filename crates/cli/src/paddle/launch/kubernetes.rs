@@ -1,0 +1,233 @@
+//! `paddle launch` on Kubernetes: flags → a namespace, an image and volumes; the job is submitted
+//! and followed to its end.
+
+use super::args::{Args as LaunchArgs, Shown};
+use super::submission::{Built, Counts, Refusal, spec, submission, workspace};
+use super::{COMMAND, trainer};
+use crate::attach::follow::{Followed, Hold, follow, runtime};
+use crate::attach::view::{Look, View};
+use crate::attach::{code, places, signals};
+use cli::output::{Format, Output};
+use cli::program;
+use contract::port::Ports;
+use contract::state::JobState;
+use contract::{Error, Result};
+use scheduler::Backend;
+use scheduler::kubernetes::{Kubernetes, plan};
+use scheduler::ssh::package::Manifest;
+use scheduler::submission::{KubernetesPlace, Package, Place, Volume, VolumeSource};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "On Kubernetes")]
+#[group(skip)] // Its name is also that of the flags around it.
+pub(crate) struct Args {
+    /// Image of the pods: it has this package installed, and what the program needs
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+    /// Namespace of the job [default: default]
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// The cluster [default: KUBECONFIG, or ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Mount a volume into every pod: /dir:/path for a directory of the nodes, pvc://claim:/path,
+    /// nfs://server/dir:/path; with :ro behind it, read-only; repeatable
+    #[arg(long, value_name = "SOURCE:PATH")]
+    volume: Vec<String>,
+    /// Secret of the namespace with which the image is fetched; repeatable
+    #[arg(long = "pull_secret", alias = "pull-secret", value_name = "NAME")]
+    pull_secret: Vec<String>,
+    /// Run in this directory of the image or of a volume, instead of sending the workspace along
+    #[arg(long = "remote_workspace", alias = "remote-workspace", value_name = "DIR")]
+    remote_workspace: Option<String>,
+    /// Queue of Volcano [default: default]
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+}
+
+/// Refuses what only means something on Kubernetes, elsewhere.
+pub(super) fn refuse_flags(args: &LaunchArgs) -> Result<()> {
+    let own = &args.kubernetes;
+    let given = [
+        ("--image", own.image.is_some()),
+        ("--namespace", own.namespace.is_some()),
+        ("--kubeconfig", own.kubeconfig.is_some()),
+        ("--context", own.context.is_some()),
+        ("--volume", !own.volume.is_empty()),
+        ("--pull_secret", !own.pull_secret.is_empty()),
+        ("--remote_workspace", own.remote_workspace.is_some()),
+        ("--queue", own.queue.is_some()),
+        ("-o yaml", args.output == Shown::Yaml),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((flag, _)) => {
+            let message = "this flag is for Kubernetes: use --backend kubernetes too";
+            Err(Error::invalid(message).with("flag", flag))
+        }
+    }
+}
+
+pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
+    super::mpi::refuse_flags(args)?;
+    super::ssh::refuse_flags(args)?;
+    if args.output == Shown::Yaml && !args.dry_run {
+        return Err(Error::invalid("-o yaml prints manifests: use --dry-run too").into());
+    }
+    let own = &args.kubernetes;
+    let here = workspace(args)?;
+    let trainers = args.trainers.unwrap_or(1);
+    let pservers = u32::from(trainers > 1);
+    let counts = Counts { trainers, pservers, ports: Ports::default() };
+    let mut spec = spec(args, &here, &counts)?;
+    spec.queue = own.queue.clone().unwrap_or_default();
+    trainer::set_elsewhere(&mut spec, args)?;
+    let (package, source) = match &own.remote_workspace {
+        Some(path) => (Package::Present(path.clone()), None),
+        None => {
+            let place = program::Place { workspace: &here, search_path: None };
+            program::check(&spec.program, place)?;
+            // Logs and models of earlier jobs stay here.
+            let top = |dir: &str| dir.split('/').next().unwrap_or_default().to_owned();
+            let (logs, output) = (top(&args.log_dir), top(&args.output_dir));
+            (
+                Package::Dispatch(Manifest::scan(&here, &[logs.as_str(), output.as_str()])?),
+                Some(here),
+            )
+        }
+    };
+    let place = Place::Kubernetes(KubernetesPlace {
+        kubeconfig: kubeconfig(own)?,
+        context: own.context.clone().unwrap_or_default(),
+        namespace: own.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+        image: own.image.clone().unwrap_or_default(),
+        pull_secrets: own.pull_secret.clone(),
+        volumes: own.volume.iter().map(|text| volume(text)).collect::<Result<_>>()?,
+    });
+    Ok(Built { submission: submission(spec, place, package)?, package: source })
+}
+
+/// The path as it means the same to a process that runs elsewhere.
+fn kubeconfig(args: &Args) -> Result<Option<PathBuf>> {
+    let Some(path) = &args.kubeconfig else { return Ok(None) };
+    let refused =
+        |source| Error::io("cannot read the kubeconfig", source).with("kubeconfig", path.display());
+    path.canonicalize().map(Some).map_err(refused)
+}
+
+fn volume(text: &str) -> Result<Volume> {
+    let refuse = || {
+        let message = "not a volume: use /dir:/path, pvc://claim:/path or nfs://server/dir:/path, \
+                       with :ro behind it for one that is only read";
+        Error::invalid(message).with("volume", text)
+    };
+    let (rest, is_read_only) = match text.strip_suffix(":ro") {
+        Some(rest) => (rest, true),
+        None => (text, false),
+    };
+    let (source, path) = rest.rsplit_once(":/").ok_or_else(refuse)?;
+    let source = if let Some(claim) = source.strip_prefix("pvc://") {
+        VolumeSource::Claim { claim: claim.to_owned() }
+    } else if let Some(export) = source.strip_prefix("nfs://") {
+        let (server, path) = export.split_once('/').ok_or_else(refuse)?;
+        VolumeSource::Nfs { server: server.to_owned(), path: format!("/{path}") }
+    } else if Path::new(source).is_absolute() {
+        VolumeSource::HostPath { path: source.to_owned() }
+    } else {
+        return Err(refuse());
+    };
+    Ok(Volume { source, path: format!("/{path}"), is_read_only })
+}
+
+pub(super) fn run(args: &LaunchArgs, built: &Built, place: &KubernetesPlace) -> Result<ExitCode> {
+    cli::logging::start(None, "")?;
+    let backend = Kubernetes::of(place);
+    backend.check(&built.submission)?;
+    if args.dry_run {
+        return print(args, built);
+    }
+    runtime()?.block_on(async {
+        if args.detach {
+            return detach(args, &backend, built, place).await;
+        }
+        attached(args, &backend, built).await
+    })
+}
+
+fn print(args: &LaunchArgs, built: &Built) -> Result<ExitCode> {
+    let manifests = Kubernetes::manifests(&built.submission)?;
+    let mut output = Output::open();
+    match args.output.format() {
+        Format::Json => output.json(&manifests)?,
+        Format::Text => {
+            for manifest in &manifests {
+                let text = serde_yaml_ng::to_string(manifest)
+                    .map_err(|source| Error::invalid("cannot render YAML").because(source))?;
+                output.line("---")?;
+                output.bytes(text.as_bytes())?;
+            }
+        }
+    }
+    output.close()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn detach(
+    args: &LaunchArgs,
+    backend: &Kubernetes,
+    built: &Built,
+    place: &KubernetesPlace,
+) -> Result<ExitCode> {
+    let id = &built.submission.id;
+    backend.submit(&built.submission, built.package.as_deref()).await?;
+    let mut output = Output::open();
+    match args.output.format() {
+        Format::Json => output.json(&backend.observe(id).await?)?,
+        Format::Text => output.line(id)?,
+    }
+    output.close()?;
+    if !args.quiet {
+        let (name, namespace) = (plan::name(id), &place.namespace);
+        let hint = format!(
+            "{COMMAND}: the job runs on without this command\n  \
+             look at it   kubectl -n {namespace} get vcjob,pods -l paddlecloud/job={name}\n  \
+             its output   kubectl -n {namespace} logs {name}-trainer-0\n  \
+             end it       kubectl -n {namespace} delete secret {name}\n"
+        );
+        // Where not even this can be written, there is nobody to tell.
+        let _ = std::io::stderr().write_all(hint.as_bytes());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn attached(args: &LaunchArgs, backend: &Kubernetes, built: &Built) -> Result<ExitCode> {
+    let Built { submission, package } = built;
+    let id = &submission.id;
+    // A signal that comes meanwhile waits: what was begun is ended like any other job.
+    let mut stops = signals::listen()?;
+    backend.submit(submission, package.as_deref()).await?;
+    let mut view = View::new(Look {
+        command: COMMAND,
+        is_quiet: args.quiet,
+        format: args.output.format(),
+        may_use_terminal: true,
+    });
+    let followed = follow(backend, id, &mut view, &mut stops, Hold::Ours).await?;
+    let Followed::Ended(mut record, stop) = followed else {
+        return Ok(ExitCode::FAILURE);
+    };
+    if let Some(stop) = stop.filter(|_| record.state == JobState::Killed) {
+        record.exit_code = Some(stop.exit_code);
+    }
+    view.finish(&record, &places::of(submission, &record))?;
+    if let Err(error) = backend.forget(id).await {
+        cli::exit::report(COMMAND, &error.with("forget", id));
+    }
+    Ok(code(&record))
+}

@@ -1,0 +1,133 @@
+//! Runs the program to its end: signals go to everything that it has started, its output also to
+//! a file, and processes that it leaves behind are collected, since this is the first process of
+//! the container.
+
+use contract::env::Environment;
+use contract::{Error, Result};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
+use std::fs::{File, OpenOptions};
+use std::io::{PipeReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// How long the output may stay open once the program has ended: what it left behind holds it.
+const OUTPUT_PATIENCE: Duration = Duration::from_secs(2);
+const PIECE_BYTES: usize = 64 << 10;
+
+/// How a program ended.
+pub(crate) struct Ended {
+    pub(crate) status: WaitStatus,
+    /// Whether a signal was passed on to it.
+    pub(crate) is_on_request: bool,
+}
+
+/// Runs a command until it ends.
+pub(crate) async fn run(
+    mut command: Command,
+    environment: &Environment,
+    signals: &mut mpsc::Receiver<Signal>,
+) -> Result<Ended> {
+    // A group of its own: a shell would keep a signal to itself.
+    command.process_group(0);
+    let log = open_log(environment)?;
+    let copied = match log {
+        Some(file) => Some(copy(&mut command, file)?),
+        None => None,
+    };
+    let child = command.spawn().map_err(|source| {
+        Error::io("cannot run the program", source)
+            .with("program", command.get_program().to_string_lossy())
+    })?;
+    // Ours to close, so that the output ends with the program.
+    drop(command);
+    let pid = Pid::from_child(&child);
+    let mut ended = reap(pid)?;
+    let mut is_on_request = false;
+    let status = loop {
+        tokio::select! {
+            status = &mut ended => {
+                break status.map_err(|_| Error::invalid("the program cannot be waited for"))?;
+            }
+            Some(signal) = signals.recv() => {
+                // It may just have ended.
+                let _ = kill_process_group(pid, signal);
+                is_on_request = true;
+            }
+        }
+    };
+    if let Some(copied) = copied {
+        // Its end is told either way; what comes later is of nobody who is waited for.
+        let _ = tokio::time::timeout(OUTPUT_PATIENCE, copied).await;
+    }
+    Ok(Ended { status, is_on_request })
+}
+
+/// Waits for every child, and tells about one of them.
+fn reap(pid: Pid) -> Result<oneshot::Receiver<WaitStatus>> {
+    let (sender, receiver) = oneshot::channel();
+    let collect = move || {
+        while let Ok(ended) = retry_on_intr(|| wait(WaitOptions::empty())) {
+            if let Some((_, status)) = ended.filter(|(other, _)| *other == pid) {
+                // Nobody listens any more when this process ends itself.
+                let _ = sender.send(status);
+                return;
+            }
+        }
+    };
+    let refused = |source| Error::io("cannot start a thread", source);
+    std::thread::Builder::new().name("reaper".to_owned()).spawn(collect).map_err(refused)?;
+    Ok(receiver)
+}
+
+/// The file for the output, named by role and rank, in the folder for logs if there is one. A pod
+/// that is started again writes behind what was there.
+fn open_log(environment: &Environment) -> Result<Option<File>> {
+    let Environment { log_dir, role, rank, .. } = environment;
+    if log_dir.is_empty() {
+        return Ok(None);
+    }
+    let path = Path::new(log_dir).join(format!("{role}-{}.log", rank.unwrap_or(0)));
+    let refused = |source| {
+        Error::io(
+            "cannot write the log: is its volume mounted, and may this user write there?",
+            source,
+        )
+        .with("file", path.display())
+    };
+    std::fs::create_dir_all(log_dir).map_err(refused)?;
+    OpenOptions::new().create(true).append(true).open(&path).map(Some).map_err(refused)
+}
+
+/// Sends the output of a command to a file and to our own; resolves when it has ended.
+fn copy(command: &mut Command, file: File) -> Result<oneshot::Receiver<()>> {
+    let refused = |source| Error::io("cannot take the program's output", source);
+    let (reader, writer) = std::io::pipe().map_err(refused)?;
+    command.stderr(writer.try_clone().map_err(refused)?).stdout(writer);
+    let (sender, receiver) = oneshot::channel();
+    let work = move || {
+        copy_all(reader, file);
+        // Nobody waits any more when the output stayed open for too long.
+        let _ = sender.send(());
+    };
+    std::thread::Builder::new().name("output".to_owned()).spawn(work).map_err(refused)?;
+    Ok(receiver)
+}
+
+fn copy_all(mut reader: PipeReader, mut file: File) {
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut is_kept = true;
+    while let Ok(count @ 1..) = reader.read(&mut piece) {
+        let piece = &piece[..count];
+        if is_kept && let Err(error) = file.write_all(piece) {
+            // A full disk must not stop the program, and its output is also in the pod's log.
+            is_kept = false;
+            crate::listening::say(&format!("the log file ends here: {error}"));
+        }
+        let mut output = std::io::stdout().lock();
+        let _ = output.write_all(piece).and_then(|()| output.flush());
+    }
+}

@@ -1,0 +1,215 @@
+//! `paddlecloud sync`: makes a directory like another one, in either direction.
+
+use crate::args::Globals;
+use crate::cloud::{connect, say};
+use crate::cp;
+use crate::moving::MovingArgs;
+use crate::pfs;
+use cli::output::Output;
+use client::{Client, Direction, Item, Plan};
+use contract::api::file::{Entry, EntryKind, RemoveQuery};
+use contract::path::PfsPath;
+use contract::{Error, Kind, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Make a directory in the cloud like one here, or the other way round
+///
+///   paddlecloud sync ./data /pfs/DATACENTER/home/USER/data
+///   paddlecloud sync /pfs/DATACENTER/home/USER/models ./models
+///
+/// Files whose length and time of change are the same are left alone.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment, about = "Make a directory like another one, here or in the cloud")]
+pub(crate) struct Args {
+    /// The directory that is as it should be
+    #[arg(value_name = "SRC")]
+    from: String,
+    /// The directory that becomes like it
+    #[arg(value_name = "DEST")]
+    to: String,
+    /// Remove from DEST what is not in SRC
+    #[arg(long)]
+    delete: bool,
+    /// Print what would be done, and do nothing
+    #[arg(long = "dry-run", alias = "dry_run", short = 'n')]
+    dry_run: bool,
+    #[command(flatten)]
+    moving: MovingArgs,
+}
+
+pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
+    let options = args.moving.options()?;
+    match (client::is_cloud(&args.from), client::is_cloud(&args.to)) {
+        (false, true) => {
+            let client = connect(globals)?;
+            let target = client.pfs_path(&args.to)?;
+            upload(&client, args, Path::new(&args.from), &target, &options)
+        }
+        (true, false) => {
+            let client = connect(globals)?;
+            let source = client.pfs_path(&args.from)?;
+            download(&client, args, &source, Path::new(&args.to), &options)
+        }
+        _ => {
+            let message = "one of the two is in the cloud, where paths begin with /pfs/, and the \
+                           other is here";
+            Err(Error::invalid(message))
+        }
+    }
+}
+
+fn upload(
+    client: &Client,
+    args: &Args,
+    from: &Path,
+    to: &PfsPath,
+    options: &client::Options,
+) -> Result<ExitCode> {
+    check_directory(from)?;
+    let mut plan = Plan::default();
+    client.add_tree(&mut plan, from, to)?;
+    let there = remote(client, to)?;
+    let is_same = |item: &Item| {
+        there.get(&item.path).is_some_and(|entry| {
+            entry.kind == EntryKind::File
+                && entry.bytes == item.bytes
+                && Some(entry.modified_ms) == item.modified_ms
+        })
+    };
+    let mut kept: BTreeSet<PfsPath> = plan.cloud_directories.iter().cloned().collect();
+    for path in plan.items.iter().map(|item| &item.path).chain(&plan.cloud_directories) {
+        kept.insert(path.clone());
+        let mut above = path.parent();
+        while let Some(directory) = above {
+            above = directory.parent();
+            kept.insert(directory);
+        }
+    }
+    let stale: Vec<&PfsPath> = there.keys().filter(|path| !kept.contains(*path)).collect();
+    plan.items.retain(|item| !is_same(item));
+    plan.cloud_directories
+        .retain(|directory| !there.contains_key(directory) && directory != to || there.is_empty());
+    let stale = if args.delete { tops(stale) } else { Vec::new() };
+    if args.dry_run {
+        let lines = plan.items.iter().map(|item| format!("upload {}", item.path));
+        let removals = stale.iter().map(|path| format!("remove {path}"));
+        return print(lines.chain(removals));
+    }
+    // What is in the way of a new file, such as a directory of its name, goes first.
+    for path in &stale {
+        client.remove(&RemoveQuery { path: path.to_string(), is_recursive: true })?;
+        say(&format!("removed {path}"));
+    }
+    cp::carry_out(client, plan, &args.moving, options)
+}
+
+fn download(
+    client: &Client,
+    args: &Args,
+    from: &PfsPath,
+    to: &Path,
+    options: &client::Options,
+) -> Result<ExitCode> {
+    if !client.stat(from)?.is_directory() {
+        let message = "this is no directory: use cp for files";
+        return Err(Error::invalid(message).with("path", from));
+    }
+    let local_directories = vec![to.to_owned()];
+    let mut plan = Plan { direction: Direction::Down, local_directories, ..Plan::default() };
+    client.collect(&mut plan, from, to)?;
+    let mut stale = Vec::new();
+    if args.delete && to.exists() {
+        check_directory(to)?;
+        let kept: BTreeSet<PathBuf> = plan
+            .items
+            .iter()
+            .map(|item| item.local.clone())
+            .chain(plan.local_directories.iter().cloned())
+            .collect();
+        let files = client::walk(to, &mut |path| stale.push(path.to_owned()))?;
+        stale.extend(files.into_iter().map(|file| file.path).filter(|path| !kept.contains(path)));
+    }
+    plan.items.retain(|item| !is_current(item));
+    if args.dry_run {
+        let lines = plan.items.iter().map(|item| format!("download {}", item.local.display()));
+        let removals = stale.iter().map(|path| format!("remove {}", path.display()));
+        return print(lines.chain(removals));
+    }
+    // Contents before their directories.
+    for path in stale.iter().rev() {
+        let removed = match path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            true => std::fs::remove_dir_all(path),
+            false => std::fs::remove_file(path),
+        };
+        match removed {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io("cannot remove", source).with("file", path.display()));
+            }
+            _ => say(&format!("removed {}", path.display())),
+        }
+    }
+    cp::carry_out(client, plan, &args.moving, options)
+}
+
+/// What is below a directory that may not be there yet.
+fn remote(client: &Client, top: &PfsPath) -> Result<BTreeMap<PfsPath, Entry>> {
+    match client.find(top)? {
+        None => Ok(BTreeMap::new()),
+        Some(entry) if !entry.is_directory() => {
+            Err(Error::invalid("this is a file, and no directory").with("path", top))
+        }
+        Some(_) => {
+            let entries = client.below(top)?;
+            entries.into_iter().map(|entry| Ok((client::listed(&entry)?, entry))).collect()
+        }
+    }
+}
+
+/// Paths without those that go with a directory above them.
+fn tops(paths: Vec<&PfsPath>) -> Vec<PfsPath> {
+    let mut tops: Vec<PfsPath> = Vec::new();
+    for path in paths {
+        let is_below = tops.last().is_some_and(|top| {
+            path.components().starts_with(top.components()) && path.owner() == top.owner()
+        });
+        if !is_below {
+            tops.push(path.clone());
+        }
+    }
+    tops
+}
+
+fn is_current(item: &Item) -> bool {
+    let Ok(found) = item.local.symlink_metadata() else { return false };
+    let modified = found.modified().ok();
+    let ms = modified.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    let ms = ms.and_then(|at| u64::try_from(at.as_millis()).ok());
+    found.is_file() && found.len() == item.bytes && ms == item.modified_ms
+}
+
+fn check_directory(path: &Path) -> Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => {
+            Err(Error::invalid("this is no directory: use cp for files")
+                .with("path", path.display()))
+        }
+        Err(source) => {
+            let kind = source.kind();
+            let error = Error::io("cannot read the directory", source).with("path", path.display());
+            debug_assert!(kind != std::io::ErrorKind::NotFound || error.kind() == Kind::NotFound);
+            Err(error)
+        }
+    }
+}
+
+fn print(lines: impl Iterator<Item = String>) -> Result<ExitCode> {
+    let mut output = Output::open();
+    for line in lines {
+        output.line(pfs::shown(&line))?;
+    }
+    output.close()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,148 @@
+//! Wrong passwords, old tokens, foreign jobs, full disks, and a second server on the same data.
+
+use super::server::{Server, wait_for};
+use super::user::{PASSWORD, User};
+use contract::state::JobState;
+use serde_json::{Value, json};
+use std::process::{Command, Stdio};
+
+const JOBS: &str = "/api/v2/datacenters/local/jobs";
+
+#[test]
+fn guessing_a_password_becomes_slow() {
+    let server = Server::start();
+    server.user("wu");
+    let nobody = User::nobody(&server);
+    let guess = || nobody.post("/api/v2/login", &json!({"username": "wu", "password": "guess"}));
+    for _ in 0..5 {
+        assert_eq!(guess().refusal(401), "wrong user name or password");
+    }
+    assert!(guess().refusal(429).contains("too many failed logins"));
+    // Somebody who is not there is not told apart.
+    let body = json!({"username": "nobody", "password": "guess"});
+    assert_eq!(nobody.post("/api/v2/login", &body).refusal(401), "wrong user name or password");
+    assert!(!server.log().contains("guess"));
+}
+
+#[test]
+fn a_token_ends_by_itself_by_revocation_and_with_its_user() {
+    let server = Server::start();
+    let user = server.user("wu");
+    let make = |seconds: u64| {
+        let body = json!({"label": "script", "ttl_seconds": seconds});
+        let session: Value = user.post("/api/v2/tokens", &body).read();
+        user.with_token(session["token"].as_str().unwrap())
+    };
+    let short = make(1);
+    wait_for("the token to end", || (short.get("/api/v2/whoami").status == 401).then_some(()));
+    assert_eq!(short.get("/api/v2/whoami").refusal(401), "the token has expired: log in again");
+    let (script, other) = (make(3600), make(3600));
+    let list: Vec<Value> = user.get("/api/v2/tokens").read();
+    let id = list.iter().find(|token| token["label"] == "script").unwrap()["id"].clone();
+    let path = format!("/api/v2/tokens/{}", id.as_str().unwrap());
+    assert_eq!(server.user("eve").delete(&path).status, 404);
+    assert_eq!(user.delete(&path).status, 204);
+    let lives = [&script, &other].map(|token| token.get("/api/v2/whoami").status);
+    assert!(lives == [401, 200] || lives == [200, 401], "{lives:?}");
+    // A new password ends all of them.
+    let body = json!({"password": "another password", "old_password": "wrong"});
+    let change = |body: &Value| {
+        let agent: ureq::Agent =
+            ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        let call = agent.patch(format!("{}/api/v2/users/wu", server.url()));
+        let call = call.header("Authorization", user.authorization());
+        call.send(body.to_string().as_bytes()).unwrap().status().as_u16()
+    };
+    assert_eq!(change(&body), 403);
+    let body = json!({"password": "another password", "old_password": PASSWORD});
+    assert_eq!(change(&body), 200);
+    assert_eq!(user.get("/api/v2/whoami").status, 401);
+    User::login(&server, "wu", "another password");
+}
+
+#[test]
+fn nobody_sees_or_changes_the_jobs_of_others() {
+    let server = Server::start();
+    let (user, other) = (server.user("wu"), server.user("eve"));
+    let job = user.submit("job", "while :; do sleep 0.05; done");
+    user.wait_until("job", JobState::Running);
+    for word in ["job", job.uid.as_str()] {
+        for path in ["", "/why", "/events", "/workers", "/logs", "/metrics"] {
+            assert_eq!(other.get(&format!("{JOBS}/{word}{path}")).status, 404, "{path}");
+        }
+        assert_eq!(other.post(&format!("{JOBS}/{word}/kill"), &json!({})).status, 404);
+        assert_eq!(other.delete(&format!("{JOBS}/{word}")).status, 404);
+    }
+    let list: Value = other.get(JOBS).read();
+    assert_eq!(list["items"], json!([]));
+    assert_eq!(other.get(&format!("{JOBS}?user=wu")).status, 403);
+    assert_eq!(other.get("/api/v2/users").status, 403);
+    assert_eq!(other.get("/api/v2/audit").status, 403);
+    assert_eq!(other.post("/api/v2/users", &json!({"username": "x"})).status, 403);
+    assert_eq!(User::nobody(&server).get(JOBS).status, 401);
+    let admin = server.admin();
+    let all: Value = admin.get(&format!("{JOBS}?user=*")).read();
+    assert_eq!(all["items"].as_array().unwrap().len(), 1);
+    let path = format!("{JOBS}/{}/kill", job.uid);
+    assert_eq!(admin.post(&path, &json!({"is_forced": true})).status, 200);
+    user.wait_until("job", JobState::Killed);
+    let audit: Value = admin.get("/api/v2/audit?limit=1").read();
+    assert_eq!(audit["items"][0]["action"], "job.kill");
+    assert_eq!(audit["items"][0]["user"], "admin");
+}
+
+#[test]
+fn a_full_disk_is_a_clear_error_and_not_the_end() {
+    let mut server = Server::prepared("", &[]);
+    std::fs::create_dir(server.data()).unwrap();
+    // A disk of its own, in a mount namespace that goes with the server.
+    let own = server.command();
+    let mut command = Command::new("unshare");
+    let script = "mount -t tmpfs -o size=24m none \"$0\" && exec \"$@\"";
+    command.args(["--mount", "sh", "-c", script]).arg(server.data());
+    command.arg(own.get_program()).args(own.get_args());
+    let mut probe = Command::new("unshare");
+    probe.args(["--mount", "true"]).stderr(Stdio::null());
+    if !probe.status().is_ok_and(|status| status.success()) {
+        let note = b"skipped: no mount namespaces here\n";
+        std::io::Write::write_all(&mut std::io::stderr(), note).unwrap();
+        return;
+    }
+    server.run(command);
+    let pid = server.pid();
+    let password = std::fs::read_to_string(format!(
+        "/proc/{pid}/root{}/admin_password",
+        server.data().display()
+    ));
+    let user = User::login(&server, "admin", password.unwrap().trim());
+    let large = "x".repeat(32 << 20);
+    let sum = super::user::sha256(&large);
+    let answer = user.put(&format!("/api/v2/blobs/{sum}"), large.as_bytes());
+    assert!(answer.refusal(413).contains("disk is full"), "{answer:?}");
+    // What did not fit is gone, and there is room for others.
+    user.upload(&[("train.sh", "true")]);
+}
+
+#[test]
+fn the_data_of_a_server_belongs_to_one_server() {
+    let server = Server::start();
+    let output = server.command().output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.contains("another server uses this data directory"), "{error}");
+}
+
+#[test]
+fn a_wrong_configuration_names_the_key() {
+    for (yaml, words) in [
+        ("colour: red", "unknown field `colour`"),
+        ("datacenters: [{name: a, backend: mpi}]", "backend mpi needs `mpi:`"),
+        ("listen: somewhere", "listen"),
+        ("isolation: maybe", "isolation"),
+    ] {
+        let output = Server::prepared(yaml, &[]).command().output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(words), "{error}");
+    }
+}

@@ -1,0 +1,253 @@
+//! Transfers that break: killed clients and servers, rotten disks, two writers, full disks.
+
+use super::person::{Person, login, noise};
+use super::server::{Server, wait_for};
+use contract::api::file::{Completed, Upload};
+use contract::checksum::Checksum;
+use serde_json::json;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A server that comes back under the same address.
+fn steady() -> Server {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    Server::with("", &["--listen", &format!("127.0.0.1:{port}")])
+}
+
+/// The unfinished upload of a user.
+fn upload_of(server: &Server, name: &str) -> Option<PathBuf> {
+    let uploads = server.data().join("files/local/uploads").join(name);
+    let entries = fs::read_dir(uploads).ok()?.map(|entry| entry.unwrap().path());
+    entries.into_iter().find(|path| path.join("upload.json").exists() && path.join("data").exists())
+}
+
+/// Chunks of it that have arrived.
+fn arrived(upload: &Path) -> usize {
+    let parts = fs::read(upload.join("parts")).unwrap_or_default();
+    parts.chunks(33).filter(|record| record[0] == 1).count()
+}
+
+#[test]
+fn a_killed_client_goes_on_where_it_was() {
+    let server = Server::start();
+    let wu = Person::new(&server, "wu");
+    let content = noise(1, 48 << 20);
+    wu.write("big", &content);
+    let words = ["cp", "-bwlimit", "20M", "big", &wu.pfs("big")];
+    let mut child = wu.command(&words).spawn().unwrap();
+    let upload = wait_for("some chunks", || {
+        upload_of(&server, "wu").filter(|upload| (2..10).contains(&arrived(upload)))
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!wu.on_disk(&server).join("big").exists(), "half a file is seen");
+    let said = wu.says(&["cp", "big", &wu.pfs("big")]);
+    said.ok();
+    assert!(said.err.contains("were there already"), "{said:?}");
+    assert!(fs::read(wu.on_disk(&server).join("big")).unwrap() == content);
+    assert!(!upload.join("data").exists());
+    // The other way.
+    let mut child = wu.command(&["cp", "-bwlimit", "20M", &wu.pfs("big"), "back"]).spawn().unwrap();
+    wait_for("some chunks", || {
+        let names = fs::read_dir(wu.work()).unwrap().map(|entry| entry.unwrap().path());
+        let list = names.into_iter().find(|path| path.to_str().unwrap().ends_with(".chunks"))?;
+        (2..10).contains(&fs::read_to_string(list).unwrap().lines().count()).then_some(())
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!wu.work().join("back").exists());
+    let said = wu.says(&["cp", &wu.pfs("big"), "back"]);
+    said.ok();
+    assert!(said.err.contains("were there already"), "{said:?}");
+    assert!(wu.read("back") == content);
+    assert_eq!(fs::read_dir(wu.work()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_killed_server_delays_a_transfer_and_no_more() {
+    let mut server = steady();
+    let wu = Person::new(&server, "wu");
+    let content = noise(2, 48 << 20);
+    wu.write("big", &content);
+    let mut child = wu.command(&["cp", "-bwlimit", "20M", "big", &wu.pfs("big")]).spawn().unwrap();
+    let upload = wait_for("some chunks", || {
+        upload_of(&server, "wu").filter(|upload| (2..10).contains(&arrived(upload)))
+    });
+    server.kill();
+    // A part rots while nobody looks.
+    let data = fs::File::options().write(true).open(upload.join("data")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&data, b"rotten", 1000).unwrap();
+    server.restart();
+    assert!(child.wait().unwrap().success());
+    assert!(fs::read(wu.on_disk(&server).join("big")).unwrap() == content);
+    // And while a file is fetched.
+    let mut child = wu.command(&["cp", "-bwlimit", "20M", &wu.pfs("big"), "back"]).spawn().unwrap();
+    wait_for("some chunks", || {
+        let names = fs::read_dir(wu.work()).unwrap().map(|entry| entry.unwrap().path());
+        names.into_iter().find(|path| path.to_str().unwrap().ends_with(".chunks"))
+    });
+    server.kill();
+    server.restart();
+    assert!(child.wait().unwrap().success());
+    assert!(wu.read("back") == content);
+}
+
+#[test]
+fn of_two_writers_the_last_complete_one_wins_and_nobody_sees_a_mix() {
+    let server = Server::start();
+    let wu = Person::new(&server, "wu");
+    let contents = [noise(5, 24 << 20), noise(6, 30 << 20)];
+    wu.write("a", &contents[0]);
+    wu.write("b", &contents[1]);
+    let target = wu.on_disk(&server).join("file");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut looks = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                if let Ok(seen) = fs::read(&target) {
+                    assert!(contents.contains(&seen), "a mix of two writers, or half a file");
+                    looks += 1;
+                }
+            }
+            looks
+        });
+        for _ in 0..3 {
+            let children =
+                ["a", "b"].map(|name| wu.command(&["cp", name, &wu.pfs("file")]).spawn().unwrap());
+            for mut child in children {
+                assert!(child.wait().unwrap().success());
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(watcher.join().unwrap() > 0);
+    });
+    wu.says(&["cp", "a", &wu.pfs("file")]).ok();
+    assert!(fs::read(&target).unwrap() == contents[0]);
+}
+
+#[test]
+fn a_disk_quota_holds_against_uploads_that_race() {
+    let server = Server::with_config("quota: {disk: 40Mi}");
+    let wu = Person::new(&server, "wu");
+    for name in ["a", "b", "c"] {
+        wu.write(name, noise(7, 20 << 20));
+    }
+    let children: Vec<_> = ["a", "b", "c"]
+        .iter()
+        .map(|name| wu.command(&["cp", "-bwlimit", "20M", name, &wu.pfs("")]).spawn().unwrap())
+        .collect();
+    let outputs: Vec<_> =
+        children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+    let refused: Vec<_> = outputs.iter().filter(|output| !output.status.success()).collect();
+    assert_eq!(refused.len(), 1, "{outputs:?}");
+    let err = String::from_utf8_lossy(&refused[0].stderr).into_owned();
+    assert!(
+        err.contains("the disk quota would be exceeded") && err.contains("limit_bytes: 41943040"),
+        "{err}"
+    );
+    let quota = wu.says(&["get", "quota"]);
+    assert!(quota.ok().contains("Disk            40Mi       40.0 MiB"), "{quota:?}");
+    // Small files count, too; what replaces a file of the same size fits.
+    wu.write("small", "x");
+    assert!(wu.says(&["cp", "small", &wu.pfs("")]).failed(1).contains("disk quota"));
+    let kept = fs::read_dir(wu.on_disk(&server)).unwrap().next().unwrap().unwrap().file_name();
+    let kept = kept.to_str().unwrap();
+    wu.says(&["cp", kept, &wu.pfs("")]).ok();
+    wu.says(&["rm", &wu.pfs(kept)]).ok();
+    wu.says(&["cp", "small", &wu.pfs("")]).ok();
+}
+
+#[test]
+fn a_full_disk_is_told_and_leaves_what_was_there() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let disk = tempfile::tempdir().unwrap();
+    let mount = Small::mount(disk.path(), "32m");
+    let Some(_mount) = mount else { return };
+    let config = format!("datacenters: [{{name: local, files: {}}}]", disk.path().display());
+    let server = Server::with_config(&config);
+    let wu = Person::new(&server, "wu");
+    wu.write("first", noise(8, 20 << 20));
+    wu.write("second", noise(9, 20 << 20));
+    wu.write("single", noise(10, 14 << 20));
+    wu.says(&["cp", "first", &wu.pfs("file")]).ok();
+    for name in ["second", "single"] {
+        let said = wu.says(&["cp", name, &wu.pfs("other")]);
+        assert!(said.failed(1).contains("the datacenter's disk is full"), "{said:?}");
+    }
+    let home = disk.path().join("home/wu");
+    assert_eq!(fs::read_dir(&home).unwrap().count(), 1);
+    assert!(fs::read(home.join("file")).unwrap() == wu.read("first"));
+    wu.says(&["rm", &wu.pfs("file")]).ok();
+    wu.says(&["cp", "second", &wu.pfs("file")]).ok();
+}
+
+/// A small disk, as long as it is held.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(path: &Path, size: &str) -> Option<Small> {
+        let option = format!("size={size}");
+        let status = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &option, "tmpfs"])
+            .arg(path)
+            .status();
+        status.is_ok_and(|status| status.success()).then(|| Small(path.to_owned()))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn the_end_of_an_upload_can_be_repeated_and_names_what_is_wrong() {
+    let mut server = steady();
+    let wu = Person::new(&server, "wu");
+    let user = login(&server, &wu);
+    let content = noise(11, 20_000);
+    let path = wu.pfs("file");
+    let begin = json!({"path": path, "bytes": 20_000, "chunk_bytes": 8192, "source": "s"});
+    let upload: Upload = user.post("/api/v2/files/uploads", &begin).read();
+    let sums: Vec<String> =
+        content.chunks(8192).map(|chunk| Checksum::of(chunk).to_string()).collect();
+    let put = |index: usize, bytes: &[u8]| {
+        let chunk =
+            format!("/api/v2/files/uploads/{}/chunks/{index}?checksum={}", upload.id, sums[index]);
+        user.put(&chunk, bytes)
+    };
+    let complete = || {
+        user.post(
+            &format!("/api/v2/files/uploads/{}/complete", upload.id),
+            &json!({"checksums": sums}),
+        )
+    };
+    let chunks: Vec<&[u8]> = content.chunks(8192).collect();
+    assert_eq!(put(0, chunks[0]).status, 204);
+    assert_eq!(
+        put(1, chunks[0]).refusal(422),
+        "the chunk is not what its checksum says: send it again"
+    );
+    assert_eq!(put(1, chunks[1]).status, 204);
+    let done: Completed = complete().read();
+    assert_eq!((done.entry, done.missing.len(), done.missing[0].first), (None, 1, 2));
+    server.kill();
+    server.restart();
+    assert_eq!(put(2, chunks[2]).status, 204);
+    let first: Completed = complete().read();
+    let again: Completed = complete().read();
+    assert_eq!(first.entry.as_ref().unwrap().bytes, 20_000);
+    assert_eq!(first, again);
+    assert!(fs::read(wu.on_disk(&server).join("file")).unwrap() == content);
+    // Nobody writes into a published file any more.
+    assert_eq!(put(0, chunks[0]).status, 404);
+    let eve = server.user("eve");
+    let foreign = eve.get(&format!("/api/v2/files/uploads/{}", upload.id));
+    assert_eq!(foreign.status, 404);
+}

@@ -1,0 +1,209 @@
+//! Jobs through the `Backend` trait.
+
+use super::cluster::{Cluster, IMAGE, wait_for};
+use contract::Kind;
+use contract::job::JobSpec;
+use contract::quantity::Quantity;
+use contract::secret::Secret;
+use contract::state::{JobState, State};
+use scheduler::backend::{Accepted, Backend, Cursor};
+use scheduler::kubernetes::Kubernetes;
+use scheduler::submission::{KubernetesPlace, Package, Place};
+use scheduler::{JobRecord, Submission};
+use tokio::runtime::Runtime;
+
+/// One job, by its id.
+struct Job<'a> {
+    cluster: &'a Cluster,
+    backend: Kubernetes,
+    submission: Submission,
+    runtime: Runtime,
+}
+
+impl<'a> Job<'a> {
+    /// A job of `count` trainers and servers that runs a shell script.
+    fn new(cluster: &'a Cluster, id: &str, count: u32, script: &str) -> Job<'a> {
+        let place = KubernetesPlace {
+            kubeconfig: Some(cluster.kubeconfig()),
+            namespace: "default".to_owned(),
+            image: IMAGE.to_owned(),
+            ..KubernetesPlace::default()
+        };
+        let spec = JobSpec {
+            name: "job".to_owned(),
+            user: "wuyi".to_owned(),
+            datacenter: "local".to_owned(),
+            program: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            trainers: count,
+            pservers: count,
+            allow_idle: true,
+            grace_seconds: 1,
+            ..JobSpec::default()
+        };
+        let submission = Submission {
+            id: id.to_owned(),
+            origin: "test".to_owned(),
+            spec,
+            token: Secret::new("0123456789abcdef".repeat(4)),
+            secrets: Default::default(),
+            run_as: None,
+            mounts: Vec::new(),
+            place: Place::Kubernetes(place.clone()),
+            package: Package::Present("/workspace".to_owned()),
+        };
+        let backend = Kubernetes::of(&place);
+        Job { cluster, backend, submission, runtime: Runtime::new().unwrap() }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut JobSpec)) -> Self {
+        change(&mut self.submission.spec);
+        self
+    }
+
+    fn id(&self) -> &str {
+        &self.submission.id
+    }
+
+    fn submit(&self) -> Accepted {
+        self.runtime.block_on(self.backend.submit(&self.submission, None)).unwrap()
+    }
+
+    fn observe(&self) -> JobRecord {
+        self.runtime.block_on(self.backend.observe(self.id())).unwrap()
+    }
+
+    fn await_end(&self) -> JobRecord {
+        wait_for("the job ends", || Some(self.observe()).filter(|one| one.state.is_final()))
+    }
+
+    fn text(&self, replica: &str) -> String {
+        let (replica, cursor) = (replica.parse().unwrap(), Cursor::default());
+        let piece = self.backend.logs(self.id(), replica, &cursor);
+        String::from_utf8(self.runtime.block_on(piece).unwrap().bytes).unwrap()
+    }
+
+    fn kill(&self) {
+        self.runtime.block_on(self.backend.kill(self.id(), false)).unwrap();
+    }
+
+    /// Forgets the job, and nothing of it may be left.
+    fn forget(self) {
+        self.runtime.block_on(self.backend.forget(self.id())).unwrap();
+        let error = self.runtime.block_on(self.backend.observe(self.id())).unwrap_err();
+        assert_eq!(error.kind(), Kind::NotFound);
+        self.assert_nothing_is_left();
+    }
+
+    fn assert_nothing_is_left(&self) {
+        let selector = format!("paddlecloud/job={}", self.id());
+        wait_for("nothing is left", || self.cluster.left(&selector).is_empty().then_some(()));
+    }
+}
+
+#[test]
+fn a_job_runs_and_its_output_is_there_after_its_end() {
+    let Some(cluster) = Cluster::find() else { return };
+    let script = "echo trainer $PADDLE_TRAINER_ID of $TRAINERS at $PADDLE_INIT_PSERVERS";
+    let job = Job::new(&cluster, "runs", 2, script);
+    assert_eq!(job.submit(), Accepted::New);
+    assert_eq!(job.submit(), Accepted::Known);
+    let record = job.await_end();
+    assert_eq!((record.state, record.exit_code), (JobState::Succeeded, Some(0)), "{record:#?}");
+    for rank in 0..2 {
+        let text = job.text(&format!("trainer-{rank}"));
+        let servers = "runs-pserver-0.runs,runs-pserver-1.runs";
+        assert!(text.contains(&format!("trainer {rank} of 2 at {servers}\n")), "{text}");
+    }
+    let list = job.runtime.block_on(job.backend.list("test", None)).unwrap();
+    assert!(list.iter().any(|one| one.id == "runs" && one.state == JobState::Succeeded));
+    let other = job.runtime.block_on(job.backend.list("other", None)).unwrap();
+    assert!(other.is_empty(), "{other:?}");
+    job.forget();
+}
+
+#[test]
+fn another_job_under_a_known_id_is_a_conflict() {
+    let Some(cluster) = Cluster::find() else { return };
+    let job = Job::new(&cluster, "conflict", 1, "sleep 1000");
+    job.submit();
+    let other = Job::new(&cluster, "conflict", 1, "true");
+    let refused = other.runtime.block_on(other.backend.submit(&other.submission, None));
+    assert_eq!(refused.unwrap_err().kind(), Kind::Conflict);
+    let error = job.runtime.block_on(job.backend.forget(job.id())).unwrap_err();
+    assert_eq!(error.kind(), Kind::Conflict, "it has not ended");
+    job.kill();
+    assert_eq!(job.await_end().state, JobState::Killed);
+    job.forget();
+}
+
+#[test]
+fn a_failing_trainer_ends_the_job_with_its_exit_code() {
+    let Some(cluster) = Cluster::find() else { return };
+    let script = "if [ $PADDLE_TRAINER_ID = 1 ]; then echo the cause >&2; exit 42; fi; sleep 1000";
+    let job = Job::new(&cluster, "fails", 2, script);
+    job.submit();
+    let record = job.await_end();
+    assert_eq!((record.state, record.exit_code), (JobState::Failed, Some(42)), "{record:#?}");
+    assert_eq!(record.culprit, Some("trainer-1".parse().unwrap()));
+    assert!(record.reason.contains("trainer-1 failed: exit code 42"), "{}", record.reason);
+    assert!(job.text("trainer-1").contains("the cause\n"), "{}", job.text("trainer-1"));
+    job.forget();
+}
+
+#[test]
+fn a_failed_program_is_started_again_when_asked_for() {
+    let Some(cluster) = Cluster::find() else { return };
+    let script = "echo attempt $PADDLE_ATTEMPT; [ $PADDLE_ATTEMPT = 1 ] || kill -KILL $$";
+    let job = Job::new(&cluster, "again", 1, script).with(|spec| spec.restarts = 2);
+    job.submit();
+    let record = job.await_end();
+    assert_eq!(record.state, JobState::Succeeded, "{record:#?}");
+    let text = job.text("trainer-0");
+    let printed: Vec<&str> = text.lines().filter(|line| line.starts_with("attempt")).collect();
+    assert_eq!(printed, ["attempt 0", "attempt 1"], "{text}");
+    job.forget();
+}
+
+#[test]
+fn a_killed_job_leaves_nothing() {
+    let Some(cluster) = Cluster::find() else { return };
+    let job = Job::new(&cluster, "killed", 1, "echo started; sleep 1000");
+    job.submit();
+    wait_for("it runs", || job.text("trainer-0").contains("started").then_some(()));
+    assert_eq!(job.observe().state, JobState::Running);
+    job.kill();
+    let record = job.await_end();
+    assert_eq!((record.state, record.exit_code), (JobState::Killed, Some(143)), "{record:#?}");
+    let pods = cluster.ask(&["get", "pods", "-l", "paddlecloud/job=killed", "-o", "name"]);
+    assert_eq!(pods, "");
+    job.forget();
+}
+
+/// All or nothing: no pod of a job that does not fit runs, and the reason says what is missing.
+#[test]
+fn a_job_that_does_not_fit_waits_whole_and_says_why() {
+    let Some(cluster) = Cluster::find() else { return };
+    let job = Job::new(&cluster, "too-big", 2, "true")
+        .with(|spec| spec.resources.trainer.cpu = Some(Quantity::whole(400)));
+    job.submit();
+    let record =
+        wait_for("it waits", || Some(job.observe()).filter(|record| record.reason.contains("cpu")));
+    assert_eq!(record.state, JobState::Pending, "{record:#?}");
+    assert!(record.reason.contains("the job asks for cpu 800, and 3 nodes have"), "{record:#?}");
+    let phases =
+        ["get", "pods", "-l", "paddlecloud/job=too-big", "-o", "jsonpath={.items[*].status.phase}"];
+    assert!(!cluster.ask(&phases).contains("Running"));
+    job.kill();
+    assert_eq!(job.await_end().state, JobState::Killed);
+    job.forget();
+}
+
+/// The cluster refuses the job after its Secret was made: that goes too.
+#[test]
+fn a_refused_job_leaves_nothing() {
+    let Some(cluster) = Cluster::find() else { return };
+    let job = Job::new(&cluster, "refused", 1, "true").with(|spec| spec.queue = "none".to_owned());
+    let refused = job.runtime.block_on(job.backend.submit(&job.submission, None)).unwrap_err();
+    assert!(refused.to_string().contains("none"), "{refused}");
+    job.assert_nothing_is_left();
+}

@@ -1,0 +1,86 @@
+//! Reaching an API server, and its refusals as errors of ours.
+
+use contract::{Error, Kind, Result};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long one request may take. Watches and logs that are followed are no such requests.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Which cluster, as whom.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    /// A kubeconfig; without one that of the user (`KUBECONFIG`, `~/.kube/config`), or, in a pod,
+    /// its service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// A context of the kubeconfig; empty for its current one.
+    pub context: String,
+}
+
+/// A client of the cluster. Nothing is asked yet.
+pub async fn connect(access: &Access) -> Result<Client> {
+    let unreadable = |source: kube::config::KubeconfigError| {
+        let error = Error::invalid("cannot use the kubeconfig").because(source);
+        match &access.kubeconfig {
+            Some(path) => error.with("kubeconfig", path.display()),
+            None => error,
+        }
+    };
+    let context = (!access.context.is_empty()).then(|| access.context.clone());
+    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    let mut config = match &access.kubeconfig {
+        Some(path) => {
+            let text = Kubeconfig::read_from(path).map_err(unreadable)?;
+            Config::from_custom_kubeconfig(text, &options).await.map_err(unreadable)?
+        }
+        None if options.context.is_some() => {
+            Config::from_kubeconfig(&options).await.map_err(unreadable)?
+        }
+        None => Config::infer().await.map_err(|source| {
+            let message = "no Kubernetes cluster is known here: set KUBECONFIG to the path of a \
+                           kubeconfig";
+            Error::invalid(message).because(source)
+        })?,
+    };
+    config.connect_timeout = Some(REQUEST_TIMEOUT);
+    Client::try_from(config)
+        .map_err(|source| Error::invalid("cannot use this cluster").because(source))
+}
+
+/// An answer within the time of a request, its refusal as an error that says what was tried.
+pub(super) async fn ask<T>(what: &str, answer: impl Future<Output = kube::Result<T>>) -> Result<T> {
+    match tokio::time::timeout(REQUEST_TIMEOUT, answer).await {
+        Ok(answer) => answer.map_err(|error| refusal(what, error)),
+        Err(_) => {
+            let message = format!("cannot {what}: the API server does not answer");
+            Err(Error::new(Kind::Timeout, message).with("seconds", REQUEST_TIMEOUT.as_secs()))
+        }
+    }
+}
+
+/// What an answer of the API server means.
+pub(super) fn refusal(what: &str, error: kube::Error) -> Error {
+    let message = format!("cannot {what}");
+    match error {
+        kube::Error::Api(status) => {
+            let kind = match status.code {
+                400 | 422 => Kind::Invalid,
+                401 => Kind::Unauthenticated,
+                403 if status.message.contains("exceeded quota") => Kind::LimitExceeded,
+                403 => Kind::Forbidden,
+                404 => Kind::NotFound,
+                409 if status.reason == "AlreadyExists" => Kind::AlreadyExists,
+                409 => Kind::Conflict,
+                408 | 504 => Kind::Timeout,
+                429 | 500 | 502 | 503 => Kind::Unavailable,
+                _ => Kind::Io,
+            };
+            Error::new(kind, message).with("cluster_says", status.message)
+        }
+        kube::Error::Auth(_) => Error::new(Kind::Unauthenticated, message).because(error),
+        kube::Error::SerdeError(_) => Error::new(Kind::Damaged, message).because(error),
+        _ => Error::new(Kind::Unavailable, message).because(error),
+    }
+}

@@ -1,0 +1,359 @@
+//! What the cluster says about a job, in our words. Pure: objects in, a record out.
+
+use super::plan::{self, CONTAINER};
+use crate::record::{JobRecord, ReplicaRecord};
+use crate::replica::ReplicaId;
+use crate::submission::{KubernetesPlace, Submission};
+use contract::exit;
+use contract::job::JobSpec;
+use contract::quantity::Quantity;
+use contract::role::Role;
+use contract::state::{JobState, ReplicaState, State};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Everything that the cluster knows of one job. Objects are as the API server sends them.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// The Secret.
+    pub(super) secret: Value,
+    /// The Volcano job; null before it is made, and after it was deleted.
+    pub(super) job: Value,
+    /// Its PodGroup, in which Volcano says why it waits.
+    pub(super) group: Value,
+    /// Its pods.
+    pub(super) pods: Vec<Value>,
+    /// Its nodes, where they may be looked at.
+    pub(super) nodes: Vec<Value>,
+}
+
+/// On the Secret: when somebody asked to end the job, in milliseconds since 1970.
+pub(super) const KILLED: &str = "paddlecloud/killed";
+
+/// Volcano's word for the phase of a job, in ours. `Running` is refined by the pods.
+const PHASES: [(&str, JobState); 10] = [
+    ("Pending", JobState::Pending),
+    ("Running", JobState::Running),
+    ("Restarting", JobState::Starting),
+    ("Completing", JobState::Running),
+    ("Completed", JobState::Succeeded),
+    ("Aborting", JobState::Running),
+    ("Aborted", JobState::Failed),
+    ("Terminating", JobState::Running),
+    ("Terminated", JobState::Failed),
+    ("Failed", JobState::Failed),
+];
+
+/// The record of a job.
+pub(super) fn record(submission: &Submission, place: &KubernetesPlace, seen: &Seen) -> JobRecord {
+    let made = millis(&seen.secret["metadata"]["creationTimestamp"]).unwrap_or(0);
+    let mut record = JobRecord {
+        rounds: number(&seen.job["status"]["retryCount"]),
+        notes: plan::notes(submission, place),
+        replicas: replicas(submission, seen),
+        ..JobRecord::new(submission, made)
+    };
+    record.revision = revision(seen);
+    let killed = seen.secret["metadata"]["annotations"][KILLED].as_str();
+    let killed: Option<u64> = killed.and_then(|text| text.parse().ok());
+    match (killed, seen.job.is_null()) {
+        (Some(at), true) => killed_record(&mut record, at, seen.pods.is_empty()),
+        (Some(_), false) => record.state = JobState::Killing,
+        (None, true) => "the job's pods are not made yet".clone_into(&mut record.reason),
+        (None, false) => phase(&mut record, submission, seen),
+    }
+    if record.state.is_final() {
+        for replica in record.replicas.iter_mut().filter(|own| !own.state.is_final()) {
+            replica.state = ReplicaState::Killed;
+        }
+        let last = record.replicas.iter().filter_map(|replica| replica.ended_ms).max();
+        let since = millis(&seen.job["status"]["state"]["lastTransitionTime"]);
+        record.ended_ms = record.ended_ms.or(since).or(last).or(Some(made));
+        record.changed_ms = record.ended_ms.unwrap_or(made);
+    }
+    record
+}
+
+fn killed_record(record: &mut JobRecord, at: u64, is_gone: bool) {
+    record.state = if is_gone { JobState::Killed } else { JobState::Killing };
+    if is_gone {
+        record.exit_code = Some(KILLED_CODE);
+        record.reason = exit::reason(KILLED_CODE);
+        record.ended_ms = Some(at);
+    }
+}
+
+/// 128 + SIGTERM.
+const KILLED_CODE: i32 = 143;
+
+fn phase(record: &mut JobRecord, submission: &Submission, seen: &Seen) {
+    let status = &seen.job["status"]["state"];
+    let word = status["phase"].as_str().unwrap_or("Pending");
+    let known = PHASES.iter().find(|(known, _)| *known == word);
+    record.state = known.map_or(JobState::Pending, |(_, state)| *state);
+    match record.state {
+        JobState::Pending => record.reason = why_pending(&submission.spec, seen),
+        JobState::Running => {
+            let is_up = |own: &ReplicaRecord| {
+                own.state != ReplicaState::Pending && own.state != ReplicaState::Starting
+            };
+            if !record.replicas.iter().all(is_up) {
+                record.state = JobState::Starting;
+                record.reason = why_starting(&record.replicas);
+            }
+        }
+        JobState::Succeeded => {
+            record.exit_code = Some(0);
+            "all trainers finished".clone_into(&mut record.reason);
+        }
+        JobState::Failed => verdict(record, status),
+        _ => {}
+    }
+}
+
+/// Whose failure ended the job: the pod that failed first and was kept.
+fn verdict(record: &mut JobRecord, status: &Value) {
+    let failed = record.replicas.iter().filter(|own| own.state == ReplicaState::Failed);
+    let first = failed.min_by_key(|own| own.ended_ms);
+    record.exit_code = Some(first.and_then(|own| own.exit_code).unwrap_or(1));
+    record.culprit = first.map(|own| own.replica);
+    record.reason = match first {
+        Some(own) => format!("{} failed: {}", own.replica, own.reason()),
+        None => {
+            let message = status["message"].as_str().unwrap_or_default();
+            let rounds = record.rounds;
+            format!("the job failed after {rounds} restarts, and its pods are gone: {message}")
+        }
+    };
+}
+
+fn why_starting(replicas: &[ReplicaRecord]) -> String {
+    let told = replicas.iter().find_map(|own| Some((own.replica, own.message.as_ref()?)));
+    told.map(|(replica, message)| format!("{replica}: {message}")).unwrap_or_default()
+}
+
+/// What Volcano says, and what is asked for beside what there is.
+fn why_pending(spec: &JobSpec, seen: &Seen) -> String {
+    let mut reasons = shortages(spec, &seen.nodes);
+    let conditions = seen.group["status"]["conditions"].as_array();
+    let said = conditions.and_then(|all| {
+        let mut told =
+            all.iter().filter(|one| one["type"] == "Unschedulable" && one["status"] == "True");
+        told.next_back()?["message"].as_str()
+    });
+    reasons.extend(said.map(str::to_owned));
+    if reasons.is_empty() {
+        reasons.push("waiting for the scheduler".to_owned());
+    }
+    reasons.join("; ")
+}
+
+/// Resources of which the whole job asks for more than all nodes have together.
+fn shortages(spec: &JobSpec, nodes: &[Value]) -> Vec<String> {
+    let mut all = Vec::new();
+    if nodes.is_empty() {
+        return all;
+    }
+    for name in ["cpu", "memory", "nvidia.com/gpu"] {
+        let asked = Role::ALL.iter().try_fold(Quantity::ZERO, |sum, role| {
+            let resources = spec.resources.of(*role);
+            let one = match name {
+                "cpu" => resources.cpu,
+                "memory" => resources.memory,
+                _ => Some(resources.gpu),
+            };
+            let own = one.unwrap_or(Quantity::ZERO).checked_mul(spec.replicas(*role).into())?;
+            sum.checked_add(own)
+        });
+        let there = nodes.iter().try_fold(Quantity::ZERO, |sum, node| {
+            let amount = node["status"]["allocatable"][name].as_str().unwrap_or("0");
+            sum.checked_add(amount.parse().ok()?)
+        });
+        if let (Some(asked), Some(there)) = (asked, there)
+            && asked > there
+        {
+            let count = nodes.len();
+            all.push(format!("the job asks for {name} {asked}, and {count} nodes have {there}"));
+        }
+    }
+    all
+}
+
+fn replicas(submission: &Submission, seen: &Seen) -> Vec<ReplicaRecord> {
+    let (spec, name) = (&submission.spec, plan::name(&submission.id));
+    let round = number(&seen.job["status"]["retryCount"]);
+    let of_role = |role: Role| (0..spec.replicas(role)).map(move |rank| ReplicaId::new(role, rank));
+    let all = Role::ALL.into_iter().flat_map(of_role);
+    all.map(|id| {
+        let pod = name.replica(id.role, id.rank);
+        let found = seen.pods.iter().find(|own| own["metadata"]["name"] == pod.as_str());
+        // People find its output by this name: `kubectl logs NAME`.
+        let log = PathBuf::from(&pod);
+        let record = ReplicaRecord::pending(id, pod, log);
+        let record = ReplicaRecord { attempt: round, ..record };
+        match found {
+            Some(pod) => replica(record, pod),
+            None => record,
+        }
+    })
+    .collect()
+}
+
+fn replica(mut record: ReplicaRecord, pod: &Value) -> ReplicaRecord {
+    let status = &pod["status"];
+    record.state = match status["phase"].as_str().unwrap_or_default() {
+        "Running" => ReplicaState::Running,
+        "Succeeded" => ReplicaState::Succeeded,
+        "Failed" => ReplicaState::Failed,
+        _ if pod["spec"]["nodeName"].is_string() => ReplicaState::Starting,
+        _ => ReplicaState::Pending,
+    };
+    if let Some(node) = pod["spec"]["nodeName"].as_str() {
+        record.host = node.to_owned();
+    }
+    record.started_ms = millis(&status["startTime"]);
+    let container = container(pod);
+    let ended = &container["state"]["terminated"];
+    if let Some(code) = ended["exitCode"].as_i64() {
+        record.exit_code = i32::try_from(code).ok();
+        record.ended_ms = millis(&ended["finishedAt"]);
+        record.message = ended["message"].as_str().map(str::to_owned);
+        if ended["reason"] == "OOMKilled" {
+            record.message = Some("out of memory: ask for more, or use less".to_owned());
+        }
+    }
+    // An eviction, or the end of its time.
+    if let (Some(reason), "Failed") = (status["reason"].as_str(), phase_of(pod)) {
+        let message = status["message"].as_str().unwrap_or_default();
+        record.message = Some(format!("{reason}: {message}"));
+    }
+    let waiting = &container["state"]["waiting"];
+    if let Some(reason) = waiting["reason"].as_str().filter(|word| *word != "ContainerCreating") {
+        let message = waiting["message"].as_str().unwrap_or_default();
+        record.message = Some(format!("{reason}: {message}"));
+    }
+    record
+}
+
+/// The state of our container in a pod.
+pub(super) fn container(pod: &Value) -> Value {
+    let all = pod["status"]["containerStatuses"].as_array();
+    let own = all.and_then(|all| all.iter().find(|one| one["name"] == CONTAINER));
+    own.cloned().unwrap_or_default()
+}
+
+pub(super) fn phase_of(pod: &Value) -> &str {
+    pod["status"]["phase"].as_str().unwrap_or_default()
+}
+
+fn number(value: &Value) -> u32 {
+    value.as_u64().and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
+}
+
+/// Grows with every change: versions of objects count all writes of the cluster.
+fn revision(seen: &Seen) -> u64 {
+    let version = |object: &Value| {
+        object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse::<u64>().ok())
+    };
+    let objects = [&seen.secret, &seen.job, &seen.group].into_iter().chain(&seen.pods);
+    objects.filter_map(version).max().unwrap_or(0)
+}
+
+fn millis(time: &Value) -> Option<u64> {
+    let moment: Timestamp = time.as_str()?.parse().ok()?;
+    u64::try_from(moment.as_millisecond()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::submission::sample;
+    use serde_json::json;
+
+    fn check(seen: &Seen, expected: (JobState, Option<i32>, &str)) {
+        let spec = JobSpec { trainers: 1, pservers: 1, ..JobSpec::default() };
+        let record = record(&sample(spec), &KubernetesPlace::default(), seen);
+        let (state, code, words) = expected;
+        assert_eq!((record.state, record.exit_code), (state, code), "{record:#?}");
+        assert!(record.reason.contains(words), "{}", record.reason);
+    }
+
+    fn job(phase: &str) -> Value {
+        json!({"status": {"state": {"phase": phase}}})
+    }
+
+    fn pod(name: &str, phase: &str, state: &Value) -> Value {
+        json!({
+            "metadata": {"name": name},
+            "spec": {"nodeName": "node1"},
+            "status": {"phase": phase, "containerStatuses": [{"name": CONTAINER, "state": state}]},
+        })
+    }
+
+    #[test]
+    fn every_phase_of_volcano_has_a_state() {
+        for (word, state) in PHASES {
+            let pods = vec![
+                pod("job-1-pserver-0", "Running", &json!({})),
+                pod("job-1-trainer-0", "Running", &json!({})),
+            ];
+            let code = match state {
+                JobState::Succeeded => Some(0),
+                JobState::Failed => Some(1),
+                _ => None,
+            };
+            check(&Seen { job: job(word), pods, ..Seen::default() }, (state, code, ""));
+        }
+    }
+
+    #[test]
+    fn a_failure_names_the_replica_and_has_its_exit_code() {
+        let ended = json!({"terminated": {"exitCode": 42, "message": "exit code 42: it failed"}});
+        let pods = vec![pod("job-1-trainer-0", "Failed", &ended)];
+        let expected = (JobState::Failed, Some(42), "trainer-0 failed: exit code 42");
+        check(&Seen { job: job("Terminated"), pods, ..Seen::default() }, expected);
+    }
+
+    #[test]
+    fn a_pod_that_cannot_start_says_why() {
+        let waiting = json!({"waiting": {"reason": "ErrImagePull", "message": "no such image"}});
+        let pods = vec![
+            pod("job-1-trainer-0", "Pending", &waiting),
+            pod("job-1-pserver-0", "Running", &json!({})),
+        ];
+        let expected = (JobState::Starting, None, "trainer-0: ErrImagePull: no such image");
+        check(&Seen { job: job("Running"), pods, ..Seen::default() }, expected);
+    }
+
+    #[test]
+    fn a_job_that_is_killed_is_so_when_nothing_is_left() {
+        let secret = json!({"metadata": {"annotations": {KILLED: "1000"}}});
+        let seen = |job: Value, pods: Vec<Value>| Seen {
+            secret: secret.clone(),
+            job,
+            pods,
+            ..Seen::default()
+        };
+        let left = vec![pod("job-1-trainer-0", "Running", &json!({}))];
+        check(&seen(job("Running"), Vec::new()), (JobState::Killing, None, ""));
+        check(&seen(Value::Null, left), (JobState::Killing, None, ""));
+        check(&seen(Value::Null, Vec::new()), (JobState::Killed, Some(143), "terminated"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_in_numbers() {
+        let mut spec = JobSpec { trainers: 3, pservers: 2, ..JobSpec::default() };
+        spec.resources.trainer.cpu = Some(Quantity::whole(4));
+        spec.resources.pserver.cpu = Some(Quantity::whole(1));
+        let node = json!({"status": {"allocatable": {"cpu": "2", "memory": "8Gi"}}});
+        let seen = Seen {
+            group: json!({"status": {"conditions": [
+                {"type": "Unschedulable", "status": "True", "message": "5/5 tasks in gang"},
+            ]}}),
+            nodes: vec![node.clone(), node],
+            ..Seen::default()
+        };
+        insta::assert_snapshot!(why_pending(&spec, &seen), @"the job asks for cpu 14, and 2 nodes have 4; 5/5 tasks in gang");
+    }
+}
