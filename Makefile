@@ -7,21 +7,25 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO_FLAGS := --release --locked
 # Devices for use_gpu, beside the CPU: cuda, vulkan or wgpu.
 FEATURES ?=
-COMMANDS := paddle
+COMMANDS := paddle paddlecloud paddle_k8s
 WHEEL_SCRIPTS := python/paddlecloud.data/scripts
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos chaos-jobs test-gpu simulate build wheel lint fmt fuzz bench clean
+.PHONY: help demo test test-clusters chaos chaos-jobs test-gpu simulate build wheel lint fmt fuzz bench clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: build ## Show what there is: RecordIO files, and a job of two servers and two trainers
+demo: build ## Show a cloud at work: a user, a distributed training, its logs and its model
 	@bash scripts/demo.sh $(VENV)
 
 test: lint build ## Run everything: format, lints, Rust tests, Python tests, the repository's rules
 	@bash scripts/stage.sh "cargo test" cargo test $(CARGO_FLAGS) --workspace
 	@bash scripts/stage.sh "pytest" $(VENV)/bin/pytest -c python/pyproject.toml python/tests
+
+# CLUSTERS_SECONDS limits cold builds; CLUSTERS="minio" picks some.
+test-clusters: ## Run the stories that need MinIO or HDFS: builds what is cold, starts it, stops it
+	@bash scripts/clusters/run.sh $(CLUSTERS)
 
 # The rounds of a release; `make test` runs 10 of the first and 20 of the second.
 chaos: ## Kill and stop processes of jobs that train, ROUNDS times (100); SEED repeats a round
@@ -47,7 +51,9 @@ lint: $(VENV)/tools ## Check formatting, lints and Python's types, warnings deni
 	@bash scripts/stage.sh "ruff format" $(VENV)/bin/ruff format --check .
 	@bash scripts/stage.sh "mypy" $(VENV)/bin/mypy --config-file python/pyproject.toml \
 		python/paddle python/recordio
+	@MYPYPATH=bench $(VENV)/bin/mypy --config-file python/pyproject.toml bench/harness bench/run.py
 	@bash scripts/stage.sh "clippy" cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+	@bash scripts/stage.sh "client alone" cargo check $(CARGO_FLAGS) -p cli --bin paddlecloud --no-default-features
 
 fmt: $(VENV)/tools ## Format the code
 	cargo fmt --all
@@ -65,12 +71,7 @@ fuzz: ## Fuzz every decoder: many mutations, then libFuzzer for five minutes
 	bash scripts/fuzz.sh 300
 
 bench: build ## Run the benchmarks and print their tables
-	bash bench/recordio/run.sh
-	bash bench/pserver/run.sh
-	bash bench/data/run.sh
-	bash bench/engine/run.sh
-	bash bench/launch/run.sh
-	bash bench/v1/run.sh
+	$(VENV)/bin/python bench/run.py
 
 clean: ## Remove everything that was built
 	rm -rf target dist $(VENV) python/paddlecloud.data fuzz/target .mypy_cache .ruff_cache

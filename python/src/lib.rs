@@ -1,11 +1,15 @@
 //! The extension module `paddle._native`: thin classes over the Rust crates, one file per noun.
 //! What a Python programmer sees is documented in the Python packages that re-export these.
 
+mod cloud;
+mod cloud_files;
 mod description;
 mod environment;
 mod error;
 mod feed;
+mod file_feed;
 mod master_client;
+mod memory;
 mod network;
 mod parameter_client;
 mod parameters;
@@ -17,18 +21,21 @@ mod waiting;
 
 use pyo3::prelude::*;
 
-/// The tensors of a step are large and live shortly; the system's allocator would give their pages
-/// back to the kernel and fetch them again, step by step.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Native parts of the packages `paddle` and `recordio`; import those instead.
 #[pymodule]
 mod _native {
+    use super::*;
+
+    #[pymodule_export]
+    use super::cloud::{CloudClient, CloudLogs};
+    #[pymodule_export]
+    use super::cloud_files::CloudFiles;
     #[pymodule_export]
     use super::description::{check_evaluator, check_optimizer, check_settings, plan_layer};
     #[pymodule_export]
     use super::environment::read_environment;
+    #[pymodule_export]
+    use super::file_feed::{FeedBatches, FileFeed};
     #[pymodule_export]
     use super::master_client::{MasterClient, MasterTask, TaskRecords};
     #[pymodule_export]
@@ -45,6 +52,13 @@ mod _native {
     use super::recordio_writer::Writer;
     #[pymodule_export]
     use super::trainer::{Inference, Trainer, check_mode};
+    /// Runs when the module is imported.
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::memory::keep_free_memory();
+        Ok(())
+    }
+
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

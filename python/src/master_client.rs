@@ -114,7 +114,7 @@ impl MasterClient {
 #[pyclass(frozen, module = "paddle._native")]
 pub(crate) struct MasterTask {
     client: Arc<Blocking>,
-    task: Task,
+    pub(crate) task: Task,
 }
 
 #[pymethods]

@@ -8,7 +8,8 @@ use engine::batch;
 use engine::topology::Topology;
 use engine::{Network as Engine, NetworkConfig};
 use pyo3::prelude::*;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use trainer::Fed;
 
 /// A network that can be run, by a trainer or for inference.
 #[pyclass(frozen, module = "paddle._native")]
@@ -19,7 +20,7 @@ pub(crate) struct Network(pub(crate) Arc<Engine>);
 pub(crate) struct Batch {
     #[pyo3(get)]
     samples: usize,
-    batch: Mutex<Option<batch::Batch>>,
+    fed: Mutex<Option<Fed>>,
 }
 
 #[pymethods]
@@ -47,14 +48,38 @@ impl Network {
             .map(|((name, shape), place)| Column { name: name.to_owned(), shape: *shape, place })
             .collect();
         let batch = feed(samples, &columns)?;
-        Ok(Batch { samples: batch.samples, batch: Mutex::new(Some(batch)) })
+        Ok(Batch::new(batch))
     }
 }
 
 impl Batch {
-    /// What was fed, for the one run.
-    pub(crate) fn take(&self) -> PyResult<batch::Batch> {
-        let mut batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
-        batch.take().ok_or_else(|| raise(Error::invalid("this batch has been run already")))
+    pub(crate) fn new(batch: batch::Batch) -> Batch {
+        Batch { samples: batch.samples, fed: Mutex::new(Some(Fed::Given(batch))) }
     }
+
+    /// What was fed, for the one run of training.
+    pub(crate) fn take(&self) -> PyResult<Fed> {
+        self.fed().take().ok_or_else(has_run)
+    }
+
+    /// What was fed, if it was not announced to a trainer.
+    pub(crate) fn take_given(&self) -> PyResult<batch::Batch> {
+        match self.fed().take_if(|fed| matches!(fed, Fed::Given(_))) {
+            Some(Fed::Given(batch)) => Ok(batch),
+            _ => Err(has_run()),
+        }
+    }
+
+    /// Keeps what became of the batch for its run.
+    pub(crate) fn put_back(&self, fed: Fed) {
+        *self.fed() = Some(fed);
+    }
+
+    fn fed(&self) -> MutexGuard<'_, Option<Fed>> {
+        self.fed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn has_run() -> PyErr {
+    raise(Error::invalid("this batch has been run already, or is announced to a trainer"))
 }

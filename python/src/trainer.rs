@@ -39,6 +39,7 @@ struct Servers {
     timeout_seconds: f64,
     connect_seconds: f64,
     lag_ratio_max: Option<f32>,
+    wire_values: String,
 }
 
 impl Servers {
@@ -56,6 +57,7 @@ impl Servers {
         client.retry.deadline = seconds("timeout_seconds", self.timeout_seconds)?;
         client.first_contact = Some(seconds("connect_seconds", self.connect_seconds)?);
         client.lag_ratio_max = self.lag_ratio_max;
+        client.value_type = self.wire_values.parse()?;
         config.interrupt = Some(interrupt());
         Ok(config)
     }
@@ -93,6 +95,13 @@ impl Trainer {
         let batch = batch.take()?;
         let step = self.with(py, |steps| steps.forward_backward(batch))?;
         Ok((step.cost, step.metrics))
+    }
+
+    /// Says which batch comes next: it is made ready, and its rows come, beside the others.
+    fn announce(&self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
+        let given = batch.take_given()?;
+        batch.put_back(self.with(py, |steps| steps.announce(given))?.into());
+        Ok(())
     }
 
     /// Applies the gradients of the last batch.
@@ -200,7 +209,7 @@ impl Trainer {
 
     /// Cost, summed, of a batch of the test.
     fn test_batch(&self, py: Python<'_>, batch: &Batch) -> PyResult<f64> {
-        let batch = batch.take()?;
+        let batch = batch.take_given()?;
         self.with(py, |steps| steps.test_batch(batch)).map(|(cost, _)| cost)
     }
 
@@ -251,7 +260,7 @@ impl Inference {
 
     /// The outputs of the network for a batch.
     fn run<'py>(&self, py: Python<'py>, batch: &Batch) -> PyResult<Vec<Seen<'py>>> {
-        let batch = batch.take()?;
+        let batch = batch.take_given()?;
         let outputs = py.detach(|| self.0.run(batch)).map_err(raise)?;
         outputs.into_iter().map(|output| show(py, output)).collect()
     }

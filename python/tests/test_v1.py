@@ -50,6 +50,75 @@ def test_a_log_has_the_lines_of_the_original(tmp_path):
         assert re.search(pattern, log, re.MULTILINE), (pattern, log)
 
 
+RANKING = """\
+from paddle.trainer_config_helpers import *
+
+define_py_data_sources2("train.list", "train.list", module="dataprovider", obj="process")
+settings(batch_size=7, learning_rate=0, learning_method=MomentumOptimizer())
+x = data_layer(name="x", size=1)
+label = data_layer(name="label", size=3)
+query = data_layer(name="query", size=5)
+weight = data_layer(name="weight", size=1)
+score = fc_layer(
+    input=x, size=1, bias_attr=False, act=LinearActivation(), param_attr=ParamAttr(name="one")
+)
+classes = fc_layer(input=x, size=3, act=SoftmaxActivation())
+pnpair_evaluator(input=score, label=label, query_id=query, weight=weight)
+pnpair_evaluator(score, label, info=query, name="plain")
+precision_recall_evaluator(input=classes, label=label, positive_label=1)
+classification_error_evaluator(input=classes, label=label, top_k=2)
+outputs(classification_cost(input=classes, label=label))
+"""
+
+RANKED = """\
+from paddle.trainer.PyDataProvider2 import *
+
+
+@provider(
+    input_types=[dense_vector(1), integer_value(3), integer_value(5), dense_vector(1)],
+    should_shuffle=False,
+)
+def process(settings, file_name):
+    with open(file_name) as file:
+        for line in file:
+            x, label, query, weight = line.split()
+            yield [float(x)], int(label), int(query), [float(weight)]
+"""
+
+
+def test_a_ranking_is_judged_by_its_pairs(tmp_path):
+    draw = np.random.default_rng(5)
+    labels, queries = draw.integers(0, 3, 60), draw.integers(0, 5, 60)
+    # Better than chance, with ties; what is fed in order is x, label, query, weight.
+    scores = np.round(labels + draw.normal(0, 1.5, 60), 1)
+    weights = draw.integers(0, 4, 60)
+    rows = zip(scores, labels, queries, weights, strict=True)
+    (tmp_path / "rows").write_text("".join(" ".join(map(str, row)) + "\n" for row in rows))
+    (tmp_path / "train.list").write_text("rows\n")
+    (tmp_path / "trainer_config.py").write_text(
+        RANKING.replace("outputs(", "inputs(x, label, query, weight)\noutputs(")
+    )
+    (tmp_path / "dataprovider.py").write_text(RANKED)
+    log = train(tmp_path, CONFIG, "--num_passes=1", "--save_dir=output", *QUIET)
+    # The definition, over all pairs; the one weight of the score is drawn, and may be negative.
+    one = np.frombuffer((tmp_path / "output/pass-00000/one").read_bytes()[16:], "<f4")[0]
+    labelled = np.sign(labels[:, None] - labels[None, :])
+    ordered = np.sign(scores[:, None] - scores[None, :]) * np.sign(one)
+    is_pair = np.triu(queries[:, None] == queries[None, :], 1)
+
+    def rate(weight):
+        pairs = (weight[:, None] + weight[None, :]) / 2 * is_pair
+        return np.sum(pairs[ordered * labelled > 0]) / np.sum(pairs[ordered * labelled < 0])
+
+    shown = rf" pos/neg={NUMBER}  pos/neg={NUMBER} positive_label=1 precision={NUMBER} "
+    shown += rf"recall={NUMBER} F1-score={NUMBER}  top_2_error={NUMBER} "
+    for line in (r"Pass=0 Batch=9 samples=60 AvgCost=\S+", r"Test samples=60 cost=\S+"):
+        found = re.search(rf"{line} Eval: .*{shown}", log)
+        assert found, log
+        expected = [rate(weights), rate(np.ones(60))]
+        np.testing.assert_allclose([float(found[1]), float(found[2])], expected, rtol=1e-5)
+
+
 def test_figures_of_a_period_are_those_of_its_batches(tmp_path):
     v1_programs.write(tmp_path)
     log = train(tmp_path, CONFIG, "--num_passes=1", "--log_period=1", "--dot_period=0")

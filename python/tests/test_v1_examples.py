@@ -15,6 +15,8 @@ EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 NUMBER = r"([-+.\de]+)"
 TEST = rf"Test samples=\d+ cost={NUMBER}"
 
+CHUNKS = rf"{TEST} Eval: chunk_f1={NUMBER} true_chunks=\d+ result_chunks=\d+ correct_chunks=\d+ "
+
 # Folder, how its data is made, the configuration with its flags, the figure of the last test, and
 # what it must reach: of F1 more, of costs and errors less.
 CASES = {
@@ -22,14 +24,14 @@ CASES = {
         "sequence_tagging",
         "python generate.py",
         "linear_crf.py --num_passes=2",
-        rf"{TEST} Eval: chunk_f1={NUMBER}",
+        CHUNKS,
         lambda figures: figures[1] > 0.95,
     ),
     "rnn_crf": (
         "sequence_tagging",
         "python generate.py",
         "rnn_crf.py --num_passes=4 --config_args=hidden_dim=32,learning_rate=0.01",
-        rf"{TEST} Eval: chunk_f1={NUMBER}",
+        CHUNKS,
         lambda figures: figures[1] > 0.9,
     ),
     "vgg_16_cifar": (

@@ -109,10 +109,36 @@ def test_every_flag_is_in_the_help():
         assert f"--{name}" in text
 
 
-def test_figures_have_six_digits_and_f1_the_name_of_its_evaluator():
-    metrics = [("chunk.precision", 0.5), ("chunk.F1-score", 1 / 3), ("error", 12345678.0)]
-    expected = "chunk=0.333333 chunk.precision=0.5 error=1.23457e+07 "
-    assert figures.evaluators(metrics) == expected
+def shown(kind, figures_of_it, **attributes):
+    """What the log shows of an evaluator `own`, and of an ordinary one behind it."""
+    known = {
+        "own": evaluator.Evaluator("own", kind, (), attributes),
+        "error": evaluator.Evaluator("error", "sum", (), {}),
+    }
+    return figures.evaluators([*figures_of_it.items(), ("error", 12345678.0)], known)
+
+
+def test_figures_have_six_digits():
+    assert shown("auc", {"own": 1 / 3}) == "own=0.333333 error=1.23457e+07 "
+
+
+def test_evaluators_show_their_figures_as_the_original_does():
+    behind = " error=1.23457e+07 "
+    of_chunks = {"own.precision": 0.5, "own.recall": 0.25, "own.F1-score": 1 / 3}
+    counts = {"own.true_chunks": 4000000.0, "own.result_chunks": 2.0, "own.correct_chunks": 1.0}
+    counted = "own=0.333333 true_chunks=4000000 result_chunks=2 correct_chunks=1"
+    assert shown("chunk", of_chunks | counts) == counted + behind
+    assert shown("classification_error", {"own": 0.5}) == "own=0.5" + behind
+    assert shown("classification_error", {"own": 0.5}, top_k=1) == "own=0.5" + behind
+    assert shown("classification_error", {"own": 0.5}, top_k=5) == " top_5_error=0.5" + behind
+    assert shown("pnpair", {"own": 2.5}) == " pos/neg=2.5" + behind
+    assert shown("ctc_error", {"own": 0.5}) == "own error = 0.5" + behind
+    of_label = "positive_label=1 precision=0.5 recall=0.25 F1-score=0.333333"
+    assert shown("precision_recall", of_chunks, positive_label=1) == of_label + behind
+    names = ("precision", "recall", "F1-score")
+    means = {f"own.{kind}-average-{name}": 0.5 for kind in ("macro", "micro") for name in names}
+    of_all = [f"macro-average-{name}=0.5" for name in names] + ["micro-average-precision=0.5"]
+    assert shown("precision_recall", means) == " ".join(of_all) + behind
 
 
 def test_samples_come_in_the_order_of_the_inputs():
@@ -243,9 +269,8 @@ def test_a_configuration_finds_the_names_of_the_original():
 
 
 def test_a_layer_that_is_not_there_says_what_is_nearest():
-    for name in ("MaxWithMaskPooling", *(f"{each}_evaluator" for each in evaluator.NOT_YET)):
-        with pytest.raises(errors.UnsupportedError, match="the nearest is"):
-            getattr(trainer_config_helpers, name)()
+    with pytest.raises(errors.UnsupportedError, match="the nearest is"):
+        trainer_config_helpers.MaxWithMaskPooling()
 
 
 def test_a_long_wait_for_a_provider_is_told(monkeypatch):

@@ -59,7 +59,7 @@ pub(crate) fn conf_py() -> Row {
 
 /// What a conductor says to a supervisor.
 pub(crate) fn supervisor_command() -> Row {
-    let start = r#"{"start":{"replica":"trainer-1","attempt":2,"argv":["python","train.py"],"env":{"A":"b"},"directory":"/w","log":"log/train.log","is_server":false,"metrics":null}}"#;
+    let start = r#"{"start":{"replica":"trainer-1","attempt":2,"argv":["python","train.py"],"env":{"A":"b"},"directory":"/w","log":"log/train.log","is_server":false,"metrics":null,"memory_bytes_max":null,"cpu_milli_max":1500,"preamble":["first"],"confinement":{"run_as":{"uid":7,"gid":7},"root":{"sandbox":{"exposed":["/opt"],"hidden":["/srv"]},"mounts":[{"source":"/a","target":"/b","is_read_only":true}],"kept":["/w"],"files":{"/trainer_id":"1\n"},"devices":[]},"gpus":null},"stopped_seconds_max":45}}"#;
     let signal = r#"{"signal":{"replicas":["pserver-0"],"signal":"terminate"}}"#;
     Row {
         name: "supervisor command",

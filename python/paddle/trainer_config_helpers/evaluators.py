@@ -21,17 +21,7 @@ def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _missing(name: str) -> Callable[..., Any]:
-    def call(*_arguments: Any, **_named: Any) -> Any:
-        return getattr(evaluator, name)
-
-    return call
-
-
 for _name in evaluator.__all__:
     if _name.endswith("_evaluator"):
         globals()[_name] = _recorded(getattr(evaluator, _name))
         __all__ += [_name]
-for _name in getattr(evaluator, "NOT_YET", ()):
-    globals()[f"{_name}_evaluator"] = _missing(_name)
-    __all__ += [f"{_name}_evaluator"]

@@ -139,7 +139,7 @@ def _parse(arguments: list[str]) -> tuple[str | None, str | None, list[str]]:
 
 
 def _values(line: str, key: str) -> list[float]:
-    found = re.search(rf"(?<![\w.]){re.escape(key)}=(\S+)", line)
+    found = re.search(rf"(?<![\w.-]){re.escape(key)}=(\S+)", line)
     try:
         value = float(found[1]) if found else math.nan
     except ValueError:

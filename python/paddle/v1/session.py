@@ -4,10 +4,10 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from paddle import _native, errors
-from paddle.v1 import configuration, models, server, workspace
+from paddle.v1 import configuration, figures, models, server, workspace
 from paddle.v1.configuration import Configuration
 from paddle.v1.flags import WITHOUT_EFFECT, Command
 from paddle.v1.log import log
@@ -65,6 +65,10 @@ class Session:
     def native(self) -> _native.Trainer:
         """What computes the steps."""
         return self.trainer.connect()
+
+    def figures(self, metrics: Iterable[tuple[str, float]]) -> str:
+        """Figures of evaluators as the log shows them."""
+        return figures.evaluators(metrics, self.trainer.get_topology().evaluators)
 
     def require_train(self) -> Data:
         """The data of training, without which there is none."""

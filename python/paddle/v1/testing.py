@@ -36,7 +36,7 @@ def run(session: Session) -> None:
         shown = name.removeprefix("pass-").lstrip("0") or "0"
         log.info(
             f" Pass={shown} samples={counted.samples} AvgCost={figures.number(tested.cost)} "
-            f"Eval: {figures.evaluators(tested.metrics.items())}"
+            f"Eval: {session.figures(tested.metrics.items())}"
         )
 
 

@@ -90,13 +90,12 @@ class Reporter:
 
     def _end_batch(self, happened: event.EndIteration) -> None:
         command, batch = self._command, happened.batch_id + 1
-        data = self._session.require_train()
         for each in (self._pass, self._period):
-            each.add(happened.cost, data.samples)
+            each.add(happened.cost, happened.samples)
         if _is_due(batch, command.log_period):
             native = self._session.native
-            whole = figures.evaluators(native.pass_metrics())
-            recent = figures.evaluators(native.period_metrics())
+            whole = self._session.figures(native.pass_metrics())
+            recent = self._session.figures(native.period_metrics())
             log.info(
                 f" Batch={batch} samples={self._pass.samples} AvgCost={self._pass.mean()} "
                 f"CurrentCost={self._period.mean()} Eval: {whole} CurrentEval: {recent}"
@@ -117,7 +116,7 @@ class Reporter:
             raise errors.InvalidError("the data provider gave no sample in a whole pass")
         log.info(
             f" Pass={happened.pass_id} Batch={self._pass.batches} samples={self._pass.samples} "
-            f"AvgCost={self._pass.mean()} Eval: {figures.evaluators(happened.metrics.items())}"
+            f"AvgCost={self._pass.mean()} Eval: {self._session.figures(happened.metrics.items())}"
         )
         if self._command.test_period == 0:
             test(self._session, happened.pass_id)
@@ -158,7 +157,7 @@ def test(session: Session, pass_id: int) -> event.TestResult | None:
     tested = session.trainer.test(counted)
     log.info(
         f" Test samples={counted.samples} cost={figures.number(tested.cost)} "
-        f"Eval: {figures.evaluators(tested.metrics.items())}"
+        f"Eval: {session.figures(tested.metrics.items())}"
     )
     return tested
 

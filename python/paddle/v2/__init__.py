@@ -4,7 +4,7 @@ A program describes a network with `layer`, chooses an `optimizer`, and trains. 
 everything, and what the original has that is not there yet.
 """
 
-from paddle import job
+from paddle import feed, job
 from paddle.v2 import (
     activation,
     attr,
@@ -42,6 +42,7 @@ __all__ = [
     "dataset",
     "evaluator",
     "event",
+    "feed",
     "image",
     "infer",
     "init",

@@ -15,6 +15,7 @@ from paddle.v2 import mistake
 
 TRUE = ("1", "true", "t", "yes", "y", "on")
 FALSE = ("0", "false", "f", "no", "n", "off", "")
+WIRE_VALUES = ("f32", "bf16")
 
 # The variables that list parameter servers; the first that has a value is read.
 SERVER_VARIABLES = ("PADDLE_INIT_PSERVERS", "PADDLE_PSERVERS_IP_PORT_LIST", "PADDLE_PSERVER_IPS")
@@ -50,6 +51,8 @@ class Settings:
                            first connection, and 60 s for one that was lost.
     master_endpoint:       `host[:port]` of the master that hands out the data.
     mode:                  how trainers meet: sync, async, stale:K or hybrid.
+    wire_values:           how gradients and values travel to and from parameter servers: f32, or
+                           bf16, which halves the bytes; sync parameters always travel as f32.
     job_token:             the secret of the job; servers that have one ask for it.
     tls_ca, tls_name:      certificates in PEM that servers must prove to be `tls_name` by.
     num_passes:            how often `train` goes through the data, where it is not told itself;
@@ -78,6 +81,7 @@ class Settings:
     timeout_seconds: float | None = None
     master_endpoint: str | None = None
     mode: str | None = None
+    wire_values: str = "f32"
     job_token: str | None = dataclasses.field(default=None, repr=False)
     tls_ca: str | None = dataclasses.field(default=None, repr=False)
     tls_name: str = "pserver"
@@ -101,6 +105,10 @@ class Settings:
                 "of trainers",
                 trainer_id=self.trainer_id,
                 num_gradient_servers=self.num_gradient_servers,
+            )
+        if self.wire_values not in WIRE_VALUES:
+            raise mistake.invalid(
+                f"wire_values must be one of {', '.join(WIRE_VALUES)}", wire_values=self.wire_values
             )
         if self.mode is not None:
             with mistake.reported_here():

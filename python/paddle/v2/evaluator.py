@@ -92,6 +92,27 @@ def auc(
 
 
 @mistake.checked_arguments
+def pnpair(
+    input: "Layer",
+    label: "Layer",
+    query_id: "Layer | None" = None,
+    weight: "Layer | None" = None,
+    name: str | None = None,
+    info: "Layer | None" = None,
+) -> Evaluator:
+    """Pairs of rows of a query that the last column puts in the order of their labels, divided
+    by the pairs that it puts in the opposite order; a pair weighs the mean of its rows' weights.
+
+    query_id: the query that a row belongs to; the original's older name for it is `info`.
+    """
+    if (query_id is None) == (info is None):
+        problem = "missing" if info is None else "given twice, the second time as info"
+        raise mistake.invalid(f"query_id is {problem}")
+    inputs = _layers(input=input, label=label, query_id=query_id, info=info, weight=weight)
+    return attach("pnpair", naming.choose(name, "pnpair_evaluator"), inputs, {})
+
+
+@mistake.checked_arguments
 def precision_recall(
     input: "Layer",
     label: "Layer",
@@ -312,6 +333,7 @@ detection_map_evaluator = detection_map
 auc_evaluator = auc
 chunk_evaluator = chunk
 ctc_error_evaluator = ctc_error
+pnpair_evaluator = pnpair
 precision_recall_evaluator = precision_recall
 sum_evaluator = sum
 
@@ -337,6 +359,8 @@ __all__ = [
     "maxframe_printer_evaluator",
     "maxid_printer",
     "maxid_printer_evaluator",
+    "pnpair",
+    "pnpair_evaluator",
     "precision_recall",
     "precision_recall_evaluator",
     "seqtext_printer",
@@ -347,14 +371,7 @@ __all__ = [
     "value_printer_evaluator",
 ]
 
-# What the original has beside these, and what comes nearest to it.
-NOT_YET = {
-    "pnpair": "the nearest is auc",
-}
-
 
 def __getattr__(name: str) -> Any:
     functions = [each for each in __all__ if each.islower() and not each.endswith("_evaluator")]
-    if name.removesuffix("_evaluator") in NOT_YET:
-        name = name.removesuffix("_evaluator")
-    raise mistake.missing_name("paddle.evaluator", name, functions, NOT_YET)
+    raise mistake.missing_name("paddle.evaluator", name, functions, {})

@@ -79,13 +79,20 @@ class EndForwardBackward:
 
 
 class EndIteration(WithMetric):
-    """A batch is done: `cost` is the mean over its samples, the figures are its own."""
+    """A batch is done: `cost` is the mean over its `samples`, the figures are its own."""
 
     def __init__(
-        self, pass_id: int, batch_id: int, cost: float, metrics: dict[str, float], gm: Any = None
+        self,
+        pass_id: int,
+        batch_id: int,
+        cost: float,
+        metrics: dict[str, float],
+        gm: Any = None,
+        samples: int = 0,
     ) -> None:
         super().__init__(metrics)
         self.pass_id = pass_id
         self.batch_id = batch_id
         self.cost = cost
         self.gm = gm
+        self.samples = samples

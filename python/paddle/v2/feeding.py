@@ -16,14 +16,14 @@ class Feeder:
 
     def __init__(self, network: _native.Network, feeding: Any = None) -> None:
         self._network = network
-        self._places = _places(network.inputs(), feeding)
+        self.places = _places(network.inputs(), feeding)
 
     def __call__(self, samples: Any) -> _native.Batch:
         # Readers may convert ahead.
         if isinstance(samples, _native.Batch):
             return samples
         try:
-            return self._network.feed(samples, self._places)
+            return self._network.feed(samples, self.places)
         except errors.InvalidError as error:
             if not isinstance(samples, tuple):
                 raise

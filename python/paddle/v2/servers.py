@@ -46,6 +46,7 @@ class Servers:
             "timeout_seconds": timeout,
             "connect_seconds": timeout if is_patient else FIRST_CONTACT_SECONDS,
             "lag_ratio_max": lag_ratio_max,
+            "wire_values": settings.wire_values,
         }
         return json.dumps(description)
 

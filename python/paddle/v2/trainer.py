@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 from paddle import _native
+from paddle import feed as feeds
 from paddle.v2 import config, event, mistake
 from paddle.v2 import printer as printing
 from paddle.v2.feeding import Feeder, build_network
 from paddle.v2.log import LOGGER
+from paddle.v2.lookahead import Pair, pairs
 from paddle.v2.model_config import Message
 from paddle.v2.optimizer import Optimizer, merge_settings
 from paddle.v2.parameters import Parameters
@@ -81,7 +83,7 @@ class SGD:
         start_pass: int = 0,
     ) -> None:
         """Trains on every batch of `reader()`, `num_passes` times; by default `paddle.job.passes`,
-        or once.
+        or once. `reader` may also be what `paddle.feed.files` gives.
 
         `event_handler` is called with the events of `paddle.event` as they happen. Passes are
         counted from `start_pass`.
@@ -101,7 +103,8 @@ class SGD:
             raise mistake.wrong_type(
                 f"event_handler must be a function but is {mistake.kind_of(event_handler)}"
             )
-        feeder = Feeder(self._network, feeding)
+        feeder = Feeder(self._network, feeds.feeding_of(reader, feeding))
+        readers = feeds.opened(reader, self._network, feeder.places)
         trainer = self._connect()
         if trainer in _leaving:
             _leaving.remove(trainer)
@@ -116,7 +119,7 @@ class SGD:
         cloud.set_consumer(trainer)
         try:
             for pass_id in range(start_pass, start_pass + passes):
-                self._train_pass(pass_id, reader, feeder, show)
+                self._train_pass(pass_id, readers(self._passes), feeder, show)
                 self._passes += 1
             if self._passes > finished and passes > 0 and not show.progress.has_stepped:
                 mistake.warn("the reader gave no batch, so nothing was trained", passes=passes)
@@ -130,11 +133,12 @@ class SGD:
     def test(self, reader: Callable[[], Any], feeding: Any = None) -> event.TestResult:
         """The mean cost and the figures over every batch of `reader()`; nothing is learnt."""
         _check_reader(reader)
-        feeder = Feeder(self._network, feeding)
+        feeder = Feeder(self._network, feeds.feeding_of(reader, feeding))
+        read = feeds.opened(reader, self._network, feeder.places)(0)
         trainer = self._connect()
         trainer.test_begin()
         cost, samples = 0.0, 0
-        for data in reader():
+        for data in read():
             with mistake.reported_here():
                 batch = feeder(data)
             samples += batch.samples
@@ -176,7 +180,8 @@ class SGD:
         show.tell(event.BeginPass(pass_id))
         trainer.start_pass()
         batches = 0
-        for batch_id, data in enumerate(_batches(reader, self._passes if is_resumed else None)):
+        number = self._passes if is_resumed else None
+        for batch_id, (data, following) in enumerate(_batches(reader, number)):
             batches += 1
             if is_elastic and not cloud.is_dealt():
                 raise mistake.invalid(
@@ -188,13 +193,15 @@ class SGD:
             show.tell(event.BeginIteration(pass_id, batch_id))
             with mistake.reported_here():
                 batch = feeder(data)
+            if following is not None:
+                trainer.announce(following)
             total, figures = trainer.forward_backward(batch)
             self._print(trainer, show)
             show.tell(event.EndForwardBackward(pass_id, batch_id, machine))
             trainer.update()
             cost, metrics = total / batch.samples, dict(figures)
             show.progress.step(pass_id, batch_id, (cost, batch.samples, metrics))
-            show.tell(event.EndIteration(pass_id, batch_id, cost, metrics, machine))
+            show.tell(event.EndIteration(pass_id, batch_id, cost, metrics, machine, batch.samples))
         if batches < skipped and not cloud.is_dealt():
             raise mistake.invalid(
                 f"this process goes on behind batch {skipped} of the pass, but the reader gave "
@@ -280,12 +287,12 @@ class _Show:
             self._handler(happened)
 
 
-def _batches(reader: Callable[[], Any], number: int | None) -> Iterator[Any]:
+def _batches(reader: Callable[[], Any], number: int | None) -> Iterator[Pair]:
     """The batches of a pass, which the job's master may hold open for the tasks of others."""
     cloud.begin_pass(number)
-    yield from reader()
+    yield from pairs(reader)
     while cloud.resume_open_pass():
-        yield from reader()
+        yield from pairs(reader)
 
 
 def _check_reader(reader: Any) -> None:

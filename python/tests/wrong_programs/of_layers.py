@@ -351,8 +351,8 @@ def network_that_is_not_there_yet():
 
 
 @case
-def evaluator_that_is_not_there_yet():
-    paddle.evaluator.pnpair(input=ids("x", 4), label=ids("y", 4))  # wrong
+def evaluator_without_what_it_needs():
+    paddle.evaluator.pnpair(input=dense("x", 1), label=ids("y", 4))  # wrong
 
 
 @case

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from paddle import feed
 from paddle.v2 import mistake
 from paddle.v2.dataset import common
 from paddle.v2.dataset.archive import damaged, reading, tar_lines
@@ -80,6 +81,20 @@ def read(
             yield from file
 
     return _reader(lines, sparse_feature_dim, (trainers, trainer_id), name)
+
+
+@mistake.checked_arguments
+def files(
+    pattern: Any, batch_size: int, sparse_feature_dim: int = SPARSE_FEATURE_DIM, **settings: Any
+) -> feed.Files:
+    """Batches of files of such lines, parsed on background threads without Python.
+
+    What `trainer.train` gets of it is what it gets of `paddle.batch(read(path), batch_size)`, many
+    times faster. `settings` are those of `paddle.feed.files`.
+    """
+    return feed.files(
+        pattern, None, batch_size, format="criteo", hash_size=sparse_feature_dim, **settings
+    )
 
 
 def parse(line: str, sparse_feature_dim: int) -> tuple[Any, ...]:

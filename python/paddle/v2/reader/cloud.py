@@ -148,6 +148,13 @@ def records_of(
     return Tracked(_Source(client, loader).begin)
 
 
+def tasks_of(
+    client: _native.MasterClient, open_task: Callable[[_native.MasterTask], Iterator[Any]]
+) -> Tracked:
+    """What `open_task` makes of the tasks that a client gets; each call is a pass."""
+    return Tracked(_Source(client, None, open_task).begin)
+
+
 def find_master(master_endpoint: str | None, etcd_endpoints: str | None = None) -> str:
     """The endpoint to use, of what a program of today or of the original's days says."""
     if master_endpoint is not None and "://" in master_endpoint:
@@ -214,9 +221,15 @@ def _patterns(paths: Any) -> list[str]:
 class _Source:
     """What a `cloud_reader` iterates over, pass by pass."""
 
-    def __init__(self, client: _native.MasterClient, loader: Callable[[bytes], Any] | None) -> None:
+    def __init__(
+        self,
+        client: _native.MasterClient,
+        loader: Callable[[bytes], Any] | None,
+        open_task: Callable[[_native.MasterTask], Iterator[Any]] = _native.MasterTask.records,
+    ) -> None:
         self._client = client
         self._loader = loader
+        self._open_task = open_task
         # Tasks whose records are somewhere on their way.
         self._unfinished: set[_native.MasterTask] = set()
         self._reported: set[tuple[int, int]] = set()
@@ -275,7 +288,7 @@ class _Source:
         self._pass = max(self._pass, task.pass_number)
         try:
             # No Python code of ours runs between records.
-            records = task.records()
+            records = self._open_task(task)
             with reported_pickles(self._loader, task=repr(task)):
                 yield from records if self._loader is None else map(self._loader, records)
         except (errors.DamagedError, errors.NotFoundError, errors.ConflictError) as error:

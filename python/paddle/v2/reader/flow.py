@@ -49,7 +49,7 @@ class Tracked:
         self.begin = begin
 
     def __call__(self) -> Iterable[Any]:
-        return self.begin(_End())
+        return self.begin(End())
 
 
 def begin(reader: Reader, downstream: Downstream) -> Iterable[Any]:
@@ -119,7 +119,7 @@ class Stage:
                 self._downstream.mark(self._waiting.popleft()[1])
 
 
-class _End:
+class End:
     """Behind the last stage: what arrives here was consumed."""
 
     def mark(self, mark: Mark) -> None:

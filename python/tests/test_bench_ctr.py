@@ -1,0 +1,91 @@
+"""The CTR benchmark's own arithmetic: its data, its profile, and the model of how a job scales."""
+
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+CTR = pathlib.Path(__file__).resolve().parents[2] / "bench" / "ctr"
+
+
+@pytest.fixture(autouse=True)
+def beside(monkeypatch):
+    """Its modules import one another by their plain names."""
+    monkeypatch.syspath_prepend(str(CTR))
+    yield
+    for name in ("generate", "sampling", "scaling"):
+        sys.modules.pop(name, None)
+
+
+def test_text_and_arrays_have_the_same_rows(tmp_path):
+    import generate
+
+    generate.click(50, 3, tmp_path, seed=5)
+    rows = [line.split() for line in (tmp_path / "part-00003").read_text().splitlines()]
+    arrays = np.load(tmp_path / "arrays-00003.npz")
+    assert len(rows) == 50 and all(len(row) == 1 + 13 + 2 * 26 + 2 for row in rows)
+    table = np.array(rows, dtype="f8")
+    assert (table[:, 0] == 13).all() and (table[:, 14:66:2] == 1).all()
+    assert np.allclose(table[:, 1:14], arrays["dense"], atol=1e-6)
+    assert (table[:, 15:66:2] == arrays["ids"]).all()
+    assert (table[:, 67] == arrays["label"]).all()
+
+
+def test_filling_lines_have_every_id_once(tmp_path):
+    import generate
+
+    for part in range(2):
+        generate.rows(26 * 10, part, tmp_path)
+    lines = [path.read_text().splitlines() for path in sorted(tmp_path.glob("part-*"))]
+    ids = [int(each) for part in lines for line in part for each in line.split()[15:66:2]]
+    assert sorted(ids) == list(range(2 * 260))
+
+
+COSTS = {"trainer_seconds": 50e-6, "server_seconds": 10e-6, "bytes": 8e3, "request_seconds": 2e-5}
+
+
+@pytest.mark.parametrize("trainers", [1, 2, 100, 1000])
+def test_servers_of_a_plan_are_not_too_busy(trainers):
+    import scaling
+
+    job = scaling.plan(scaling.Costs(**COSTS), trainers)
+    busy = trainers * max(job.service_seconds, job.wire_seconds) / job.step_seconds
+    assert busy <= scaling.BUSY_MAX
+    assert job.servers == 1 or trainers > 1
+
+
+def test_a_trainer_alone_is_as_fast_as_on_paper(monkeypatch):
+    import scaling
+
+    monkeypatch.setattr(scaling, "VARIATION", 0.0)
+    costs = scaling.Costs(**COSTS)
+    job = scaling.plan(costs, 1)
+    simulated = scaling.simulate(costs, job, is_sync=False, steps=1000)
+    assert simulated == pytest.approx(job.rate, rel=0.1)
+
+
+def test_waiting_for_the_slowest_trainer_costs_speed():
+    import scaling
+
+    costs = scaling.Costs(**COSTS)
+    job = scaling.plan(costs, 100)
+    free, in_step = (scaling.simulate(costs, job, is_sync) for is_sync in (False, True))
+    assert 0.3 * free < in_step < free <= 1.1 * job.rate
+
+
+def test_samples_are_counted_between_the_first_step_and_the_last():
+    import sampling
+
+    lines = [
+        "  python  1.0:   7f00 _PyEval_EvalFrameDefault (/usr/lib/libpython3.11.so.1.0)",
+        "engine-0  2.0:   7f00 gemm_f32::microkernel::avx512f::f32::x4x6 (/x/_native.abi3.so)",
+        "  pserver-port  2.5:   55aa table::store::sparse::SparseTable::read (/x/paddle)",
+        "engine-0  3.0:   ffff clear_page_erms ([kernel.kallsyms])",
+        "  python  4.0:   7f00 _PyEval_EvalFrameDefault (/usr/lib/libpython3.11.so.1.0)",
+    ]
+    assert dict(sampling.count(lines)) == {
+        ("trainers: engine", "matrix products"): 1,
+        ("server", "table and optimizer"): 1,
+        ("trainers: engine", "clearing and mapping pages"): 1,
+    }

@@ -1,0 +1,173 @@
+"""Files of the cloud from Python, by the client and as `pfs://`, against a real server."""
+
+import io
+import os
+import pathlib
+import subprocess
+import sys
+import urllib.request
+
+import fsspec
+import pandas
+import pytest
+
+from paddle import cloud, errors
+
+PADDLECLOUD = str(pathlib.Path(sys.executable).with_name("paddlecloud"))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A directory with the configuration of a cloud of its own."""
+    folder = tmp_path_factory.mktemp("cloud")
+    data = folder / "data"
+    with (
+        open(folder / "server.log", "wb") as log,
+        subprocess.Popen(
+            [PADDLECLOUD, "serve", "-listen", "127.0.0.1:0", "-data_dir", str(data)],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        ) as server,
+    ):
+        try:
+            endpoint = server.stdout.readline().split()[-1]
+            password = (data / "admin_password").read_text().strip()
+            (folder / ".paddle").mkdir()
+            (folder / ".paddle" / "config").write_text(
+                "datacenters:\n- name: local\n  username: admin\n"
+                f"  password: {password}\n  endpoint: {endpoint}\n"
+            )
+            yield folder
+        finally:
+            server.terminate()
+            server.wait(60)
+
+
+@pytest.fixture
+def home(place, monkeypatch, tmp_path):
+    """The home of the user in the cloud; the current directory is an empty one."""
+    monkeypatch.setenv("HOME", str(place))
+    monkeypatch.delenv("PADDLECLOUD_TOKEN", raising=False)
+    monkeypatch.chdir(tmp_path)
+    fsspec.spec.AbstractFileSystem.clear_instance_cache()
+    return f"/pfs/local/home/admin/{tmp_path.name}"
+
+
+def test_files_go_there_and_back(home):
+    client = cloud.Client()
+    assert client.home == "/pfs/local/home/admin"
+    os.makedirs("data/deep")
+    pathlib.Path("data/a").write_text("alpha")
+    pathlib.Path("data/deep/b").write_bytes(bytes(3_000_000))
+    copied = client.cp("data", f"{home}/", recursive=True)
+    assert (copied.files, copied.bytes) == (2, 3_000_005)
+    entries = client.ls(f"{home}/data", recursive=True)
+    assert [(entry.name, entry.is_directory, entry.bytes) for entry in entries] == [
+        ("a", False, 5),
+        ("deep", True, 0),
+        ("b", False, 3_000_000),
+    ]
+    assert client.cat(f"{home}/data/a") == b"alpha"
+    assert client.stat(f"{home}/data/a").mode == pathlib.Path("data/a").stat().st_mode & 0o777
+    assert client.du(f"{home}/data").bytes == 3_000_005
+    client.cp([f"{home}/data/a", f"{home}/data/deep/b"], "./")
+    assert pathlib.Path("b").stat().st_size == 3_000_000
+    client.cp(f"{home}/data/a", f"{home}/data/c")
+    client.mv(f"{home}/data/c", f"{home}/data/d")
+    assert [entry.name for entry in client.glob(f"{home}/data/[a-d]")] == ["a", "d"]
+    client.rm(f"{home}/data", recursive=True)
+    assert not client.exists(f"{home}/data")
+
+
+def test_what_cannot_be_copied_is_an_exception(home):
+    client = cloud.Client()
+    pathlib.Path("file").write_text("x")
+    os.mkdir("folder")
+    with pytest.raises(errors.InvalidError, match="neither is in the cloud"):
+        client.cp("file", "other")
+    with pytest.raises(errors.InvalidError, match="use -r"):
+        client.cp("folder", home)
+    with pytest.raises(errors.InvalidError, match="at least one source"):
+        client.cp([], home)
+    with pytest.raises(FileNotFoundError, match="none"):
+        client.cp("none", home)
+    with pytest.raises(FileNotFoundError):
+        client.stat(f"{home}/none")
+    with pytest.raises(errors.InvalidError, match="climbs out"):
+        client.rm("/pfs/local/home/admin/../eve")
+    client.cp("file", f"{home}/file")
+    with pytest.raises(FileExistsError):
+        client.cp("file", f"{home}/file", replace=False)
+    client.mkdir(f"{home}/folder")
+    with pytest.raises(errors.InvalidError, match="this is a directory"):
+        client.cat(f"{home}/folder")
+    with pytest.raises(errors.ConflictError, match="not empty"):
+        client.rm(home)
+
+
+def test_links_are_made_listed_and_revoked(home):
+    client = cloud.Client()
+    pathlib.Path("file").write_text("for all")
+    client.cp("file", f"{home}/file")
+    link = client.publish(f"{home}/file")
+    with urllib.request.urlopen(link.url) as answer:
+        assert answer.read() == b"for all"
+    assert link in client.links()
+    client.revoke(link)
+    assert link not in client.links()
+
+
+def test_pandas_reads_and_writes_files_of_the_cloud(home):
+    frame = pandas.DataFrame({"clicks": [1, 0, 1], "ad": ["x", "y", "z"]})
+    url = f"pfs://{home.removeprefix('/pfs/')}/table.csv"
+    frame.to_csv(url, index=False)
+    assert cloud.Client().cat(f"{home}/table.csv") == b"clicks,ad\n1,x\n0,y\n1,z\n"
+    assert pandas.read_csv(url).equals(frame)
+    assert pandas.read_csv(f"pfs://{home}/table.csv").equals(frame)
+    frame.to_csv(f"{url}.gz", index=False)
+    assert pandas.read_csv(f"{url}.gz").equals(frame)
+
+
+def test_the_file_system_keeps_its_promises(home):
+    system = fsspec.filesystem("pfs")
+    path = f"{home}/deep/file"
+    content = os.urandom(9_000_000)
+    with system.open(path, "wb") as file:
+        file.write(content)
+        assert not system.exists(path), "half a file is seen"
+    with system.open(path, "rb") as file:
+        file.seek(5_000_000)
+        assert file.read(100) == content[5_000_000:5_000_100]
+        assert file.seek(0, io.SEEK_END) == len(content)
+    assert system.cat_file(path, start=-10) == content[-10:]
+    assert system.info(path)["size"] == len(content) and system.isfile(path)
+    with system.open(path, "ab") as file:
+        file.write(b"end")
+    assert system.tail(path, 3) == b"end"
+    with pytest.raises(RuntimeError, match="broken"), system.open(f"{home}/half", "w") as file:
+        file.write("half")
+        raise RuntimeError("broken")
+    assert not system.exists(f"{home}/half")
+    with pytest.raises(FileExistsError):
+        system.open(path, "xb")
+    system.put_file(__file__, f"{home}/deep/test.py")
+    assert system.ls(f"{home}/deep", detail=False) == [path, f"{home}/deep/test.py"]
+    assert system.glob(f"{home}/*/*.py") == [f"{home}/deep/test.py"]
+    assert [name for _, _, names in system.walk(home) for name in names] == ["file", "test.py"]
+    system.get(f"{home}/deep", "back", recursive=True)
+    assert pathlib.Path("back/file").read_bytes() == content + b"end"
+    system.mv(path, f"{home}/moved")
+    system.rm(f"{home}/deep", recursive=True)
+    assert system.find(home) == [f"{home}/moved"]
+    assert system.ls("pfs://local", detail=False) == ["/pfs/local/home", "/pfs/local/public"]
+    with pytest.raises(FileNotFoundError):
+        system.open(f"{home}/none")
+    with pytest.raises(errors.InvalidError, match="rb, wb"):
+        system.open(path, "r+b")
+
+
+def test_without_fsspec_it_says_what_to_install():
+    script = "import sys; sys.modules['fsspec.spec'] = None; import paddle.cloud.filesystem"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "pfs:// needs fsspec: pip install fsspec" in done.stderr

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# A Kubernetes of three nodes with Volcano for tests. README.md says what the verbs are.
+source "$(dirname "$0")/cache.sh"
+
+CLUSTER=$(dirname "$0")/kubernetes/cluster.sh
+# Fixed, so that one run's build serves the next.
+export KUBE_HOME=$CACHE/kubernetes
+# The seed's job asks for four processors, and every node has those of this machine.
+export NODES=3
+
+case $1 in
+install)
+    "$CLUSTER" install >/dev/null
+    install_packages go golang-go mmdebstrap mmdebstrap
+    ;;
+cached)
+    [ -e "$KUBE_HOME/built" ]
+    ;;
+build)
+    # Go keeps what it compiled, so a build that was stopped goes on.
+    "$CLUSTER" build
+    touch "$KUBE_HOME/built"
+    ;;
+start)
+    "$CLUSTER" up >&2
+    echo "PADDLE_TEST_KUBERNETES=$KUBE_HOME"
+    ;;
+test)
+    [ -x .venv/bin/paddle_k8s ] || make build
+    archive=$(mktemp --suffix=.tar)
+    trap 'rm -f "$archive"' EXIT
+    bash scripts/stage.sh "image" deploy/image/build.sh paddlecloud/paddle:v1 "$archive"
+    bash scripts/stage.sh "load image" "$CLUSTER" load "$archive"
+    rm -f "$archive"
+    cargo test --release --locked --workspace --test kubernetes -- --nocapture
+    ;;
+stop)
+    "$CLUSTER" down
+    ;;
+esac

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Runs the stories of clusters: run.sh [NAME…]. README.md beside it says what a cluster is.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+CLUSTERS=(minio hdfs)
+[ $# -eq 0 ] || CLUSTERS=("$@")
+
+# How long cold builds may take together; the rest is for next time.
+limit=${CLUSTERS_SECONDS:-}
+begun=$SECONDS
+
+# Sentences for the end: what was not reached, and why.
+unreached=()
+failed=()
+
+directory=
+running=
+stop() {
+    [ -n "$running" ] || return 0
+    bash "scripts/clusters/$running.sh" stop "$directory" || true
+    rm -rf "$directory"
+    running=
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
+
+is_required() { [ "${CI:-}" = true ] && grep -qx "clusters/$1" .ci/required; }
+
+build() {
+    local left command=(bash "scripts/clusters/$1.sh" build)
+    if [ -n "$limit" ]; then
+        left=$((limit - (SECONDS - begun)))
+        if [ "$left" -le 0 ]; then
+            echo "no time is left for a cold build of $1"
+            return 124
+        fi
+        command=(timeout --kill-after=10 "$left" "${command[@]}")
+    fi
+    bash scripts/stage.sh "build $1" "${command[@]}"
+}
+
+run() {
+    local variables
+    directory=$(mktemp -d)
+    running=$1
+    variables=$(timeout 180 bash "scripts/clusters/$1.sh" start "$directory") || return 1
+    # shellcheck disable=SC2086 # one word for each variable
+    env $variables bash scripts/stage.sh "stories on $1" bash "scripts/clusters/$1.sh" test
+}
+
+for name in "${CLUSTERS[@]}"; do
+    script=scripts/clusters/$name.sh
+    if [ ! -f "$script" ]; then
+        echo "there is no cluster '$name': use one of $(cd scripts/clusters && ls *.sh | grep -v -e run -e cache | sed 's/\.sh$//' | paste -sd' ')" >&2
+        exit 2
+    fi
+    was_cached=no
+    if bash "$script" cached; then was_cached=yes; fi
+    if ! bash "$script" install; then
+        unreached+=("$name: its packages cannot be installed")
+    elif [ $was_cached = no ] && ! build "$name"; then
+        unreached+=("$name: its first build failed, or did not end within the time limit; what it did is kept")
+        # Without a limit it was not for lack of time.
+        [ -n "$limit" ] || failed+=("$name")
+    else
+        status=0
+        run "$name" || status=$?
+        stop
+        [ $status -eq 0 ] || failed+=("$name")
+        continue
+    fi
+    if [ $was_cached = yes ] && is_required "$name"; then failed+=("$name"); fi
+done
+
+for reason in "${unreached[@]}"; do echo "not reached: $reason"; done
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "failed: ${failed[*]}" >&2
+    exit 1
+fi
