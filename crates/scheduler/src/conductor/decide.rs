@@ -50,6 +50,9 @@ const HOPELESS: [i32; 2] = [126, 127];
 /// The pause before the second restart of a rank; each later one is twice as long.
 const PAUSE_MS: u64 = 1000;
 const PAUSE_MS_MAX: u64 = 60_000;
+/// How long the end of a killed process is waited for. The kernel ends one at once, unless it hangs
+/// in a call that cannot be interrupted.
+const DEATH_MS: u64 = 30_000;
 
 /// The next step and its reason, in words for people; empty where nothing happens.
 pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, String) {
@@ -241,21 +244,43 @@ fn decide_ending(
     ending: &Ending,
     policy: &Policy,
 ) -> (Decision, String) {
-    let has_ended = |replica: &ReplicaRecord| {
-        replica.state == ReplicaState::Pending || replica.state.is_final()
-    };
-    let deadline = ending.since_ms + policy.grace_ms;
+    let deadline = ending.since_ms.saturating_add(policy.grace_ms);
     let silently = |decision| (decision, String::new());
     if record.replicas.iter().all(has_ended) {
         silently(Decision::Finish)
     } else if ending.is_forced {
-        silently(Decision::Wait(None))
+        match ending.since_ms.saturating_add(DEATH_MS) {
+            last if now_ms < last => silently(Decision::Wait(Some(last))),
+            _ => (Decision::Finish, undead(record).unwrap_or_default()),
+        }
     } else if now_ms < deadline {
         silently(Decision::Wait(Some(deadline)))
     } else {
         let seconds = policy.grace_ms / 1000;
         (Decision::Kill, format!("what has not ended within {seconds} s is killed"))
     }
+}
+
+fn has_ended(replica: &ReplicaRecord) -> bool {
+    replica.state == ReplicaState::Pending || replica.state.is_final()
+}
+
+/// Which replicas were killed and have not ended all the same. To be asked when the job is over.
+pub fn undead(record: &JobRecord) -> Option<String> {
+    let name = |replica: &ReplicaRecord| match replica.pid {
+        Some(pid) => format!("{} (pid {pid} on {})", replica.replica, replica.host),
+        None => format!("{} (on {})", replica.replica, replica.host),
+    };
+    let left = record.replicas.iter().filter(|replica| !has_ended(replica));
+    let names: Vec<_> = left.map(name).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} did not end within {} s after being killed: it hangs in the kernel, often for a \
+             disk or a network file system that does not answer",
+            names.join(", "),
+            DEATH_MS / 1000
+        )
+    })
 }
 
 /// When a failed replica may be started again; `None` if it may not.
@@ -563,7 +588,11 @@ mod tests {
         let running = "pserver-0 running, trainer-0 killed 143";
         check(599, running, false, Decision::Wait(Some(600)));
         check(600, running, false, Decision::Kill);
-        check(9000, running, true, Decision::Wait(None));
+        // Killed; one that hangs in the kernel is not waited for for ever.
+        check(9000, running, true, Decision::Wait(Some(30_100)));
+        check(30_100, running, true, Decision::Finish);
+        insta::assert_snapshot!(undead(&record(running)).unwrap(), @"pserver-0 (on localhost) did not end within 30 s after being killed: it hangs in the kernel, often for a disk or a network file system that does not answer");
+        assert_eq!(undead(&record("trainer-0 killed, trainer-1 pending")), None);
         check(
             100,
             "pserver-0 succeeded, trainer-0 killed, trainer-1 pending",
