@@ -219,6 +219,20 @@ pub fn idle(record: &JobRecord, is_elastic: bool) -> Option<String> {
     })
 }
 
+/// What looks distributed and is not, though the job did what its program says.
+pub fn unasked_master(record: &JobRecord) -> Option<String> {
+    // One that was started again has heard only a part.
+    let is_unasked = |replica: &ReplicaRecord| {
+        replica.replica.role == Role::Master
+            && (replica.trainers_joined, replica.attempt) == (Some(0), 0)
+    };
+    record.replicas.iter().any(is_unasked).then(|| {
+        "no trainer asked the master for data, so each read what its program says: read with \
+         cloud_reader (docs/data.md), or start the job without a master"
+            .to_owned()
+    })
+}
+
 fn figure<'a>(replica: &'a ReplicaRecord, name: &str) -> Option<&'a serde_json::Value> {
     replica.metrics.as_ref()?.get(name)
 }
@@ -554,6 +568,17 @@ mod tests {
         assert_eq!(idle_of("trainer-0 succeeded 0", None, local), "");
         let empty = serde_json::json!({"event": "end", "samples": 0, "remote": true});
         insta::assert_snapshot!(idle_of(text, Some(1), empty), @"trainer-0 got no data: make at least as many files or tasks as there are trainers, start fewer trainers, or allow it (`paddle launch --allow-idle`, `paddlecloud submit -allow_idle`)");
+    }
+
+    #[test]
+    fn a_master_that_nobody_asked_is_named() {
+        let asked = |trainers, attempt| {
+            let mut record = record("master-0 killed, trainer-0 succeeded 0");
+            (record.replicas[0].trainers_joined, record.replicas[0].attempt) = (trainers, attempt);
+            unasked_master(&record).is_none()
+        };
+        assert!(!asked(Some(0), 0));
+        assert!(asked(Some(1), 0) && asked(None, 0) && asked(Some(0), 1));
     }
 
     #[test]

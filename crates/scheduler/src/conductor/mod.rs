@@ -253,6 +253,9 @@ impl Conductor<'_> {
         if let Some(reason) = decide::idle(self.record, is_elastic).filter(|_| is_checked) {
             verdict = Verdict::failed(reason);
         }
+        if verdict.state == JobState::Succeeded && !self.plan.policy.allows_idle {
+            self.record.notes.extend(decide::unasked_master(self.record));
+        }
         if let Some(reason) = decide::undead(self.record) {
             match verdict.state {
                 JobState::Succeeded => verdict = Verdict::failed(reason),
