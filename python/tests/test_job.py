@@ -256,6 +256,17 @@ def test_a_training_that_fails_still_says_how_far_it_came(told, tmp_path):
     assert (end["event"], end["samples"], end["passes"]) == ("end", 1, 0)
 
 
+def test_a_full_disk_ends_the_figures_and_not_the_training(told, tmp_path, caplog):
+    told(PADDLE_LOG_DIR=str(tmp_path))
+    (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
+    caplog.set_level("WARNING", "paddle")
+    passes = []
+    trainer().train(batches(), num_passes=3, event_handler=passes.append)
+    assert sum(isinstance(event, paddle.event.EndPass) for event in passes) == 3
+    assert caplog.text.count("figures are not written any more") == 1
+    assert "No space left on device" in caplog.text
+
+
 def test_figures_that_are_no_numbers_are_null():
     record = {"cost": float("nan"), "metrics": {"auc": float("inf"), "error": 0.5}}
     assert progress._without_nan(record) == {"cost": None, "metrics": {"auc": None, "error": 0.5}}

@@ -5,6 +5,7 @@ The file has a line of JSON for some of the steps and one when a call of `train`
 with another `attempt`.
 """
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -14,6 +15,7 @@ import time
 from typing import Any, TextIO
 
 from paddle.v2.config import Settings
+from paddle.v2.log import LOGGER
 
 DRAW_SECONDS = 0.1
 WRITE_SECONDS = 0.5
@@ -115,8 +117,7 @@ class Progress:
                 "remote": self._totals.is_remote,
             }
             self._write("end", self._newest | totals)
-            self._file.close()
-            self._file = None
+            self._close_file()
 
     def _flush(self) -> None:
         if self._is_pending:
@@ -130,7 +131,19 @@ class Progress:
     def _write(self, event: str, figures: dict[str, Any]) -> None:
         if self._file is not None:
             record = {"event": event, **self._labels, **figures, "time": round(time.time(), 3)}
-            self._file.write(json.dumps(_without_nan(record), allow_nan=False) + "\n")
+            try:
+                self._file.write(json.dumps(_without_nan(record), allow_nan=False) + "\n")
+            except OSError as error:
+                # A full disk is no reason to lose a training that could go on.
+                LOGGER.warning("figures are not written any more: %s", error)
+                self._close_file()
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            # What could not be written is tried once more, in vain.
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
 
 
 def _without_nan(value: Any) -> Any:
