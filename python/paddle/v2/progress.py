@@ -29,6 +29,7 @@ class Totals:
     samples: int = 0
     passes: int = 0
     is_remote: bool = False
+    is_resumed: bool = False
 
 
 _totals = Totals()
@@ -37,7 +38,7 @@ _totals = Totals()
 class Progress:
     """Counts steps and samples of one call of `train`, and shows them."""
 
-    def __init__(self, settings: Settings, is_remote: bool) -> None:
+    def __init__(self, settings: Settings, is_remote: bool, is_resumed: bool) -> None:
         self._labels = {
             "job": settings.job_name,
             "attempt": settings.attempt,
@@ -45,6 +46,7 @@ class Progress:
         }
         self._totals = _totals
         self._totals.is_remote |= is_remote
+        self._totals.is_resumed |= is_resumed
         self._line: TextIO | None = sys.stderr if settings.show_progress else None
         if self._line is not None and not self._line.isatty():
             self._line = None
@@ -115,6 +117,7 @@ class Progress:
                 "samples": self._totals.samples,
                 "passes": self._totals.passes,
                 "remote": self._totals.is_remote,
+                "resumed": self._totals.is_resumed,
             }
             self._write("end", self._newest | totals)
             self._close_file()

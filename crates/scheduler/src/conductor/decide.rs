@@ -205,7 +205,10 @@ pub fn idle(record: &JobRecord, is_elastic: bool) -> Option<String> {
     let had_nothing = |replica: &&ReplicaRecord| {
         let is_end = figure(replica, "event").and_then(serde_json::Value::as_str) == Some("end");
         let samples = figure(replica, "samples").and_then(serde_json::Value::as_u64);
-        is_end && samples == Some(0)
+        // One that goes on with a training may find that nothing is left to do.
+        let is_resumed = figure(replica, "resumed").and_then(serde_json::Value::as_bool);
+        let goes_on = replica.attempt > 0 || is_resumed == Some(true);
+        is_end && samples == Some(0) && !goes_on
     };
     let idle: Vec<_> = record.replicas.iter().filter(had_nothing).collect();
     let names: Vec<_> = idle.iter().map(|replica| replica.replica.to_string()).collect();
@@ -566,6 +569,8 @@ mod tests {
         insta::assert_snapshot!(idle_of(text, Some(0), local.clone()), @"no trainer used pserver-0, pserver-1: train with is_local=False (the default in a job with servers), start the job without servers (`paddle launch --pservers 0`), or allow it (`paddle launch --allow-idle`, `paddlecloud submit -allow_idle`)");
         assert_eq!(idle_of(text, Some(1), local.clone()), "");
         assert_eq!(idle_of("trainer-0 succeeded 0", None, local), "");
+        let resumed = serde_json::json!({"event": "end", "samples": 0, "resumed": true});
+        assert_eq!(idle_of(text, Some(1), resumed), "", "nothing was left to train");
         let empty = serde_json::json!({"event": "end", "samples": 0, "remote": true});
         insta::assert_snapshot!(idle_of(text, Some(1), empty), @"trainer-0 got no data: make at least as many files or tasks as there are trainers, start fewer trainers, or allow it (`paddle launch --allow-idle`, `paddlecloud submit -allow_idle`)");
     }
