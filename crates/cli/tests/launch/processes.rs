@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub(crate) fn processes_with(marker: &str) -> Vec<u32> {
     let all = all();
     let files = all.iter().flat_map(|pid| [file(*pid, "cmdline"), file(*pid, "environ")]);
-    let contents = read_each(files.collect());
+    let contents = read_each(&files.collect::<Vec<_>>());
     let own = std::process::id();
     let is_marked = |content: &Option<Vec<u8>>| {
         content.as_deref().is_some_and(|bytes| String::from_utf8_lossy(bytes).contains(marker))
@@ -27,7 +27,7 @@ pub(crate) fn all() -> Vec<u32> {
 
 /// Program and arguments, each with a NUL behind it; nothing if they cannot be read.
 pub(crate) fn arguments(pid: u32) -> String {
-    let content = read_each(vec![file(pid, "cmdline")]).remove(0);
+    let content = read_each(&[file(pid, "cmdline")]).remove(0);
     String::from_utf8_lossy(&content.unwrap_or_default()).into_owned()
 }
 

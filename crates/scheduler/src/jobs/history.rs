@@ -63,7 +63,7 @@ pub(super) fn list(
             remove(&directory)?;
             continue;
         }
-        summaries.push(record.into());
+        summaries.push(JobSummary::from(record));
     }
     summaries.sort_by(|a, b| (a.began_ms, &a.id).cmp(&(b.began_ms, &b.id)));
     Ok((summaries, lost))

@@ -243,7 +243,7 @@ impl Backend for Kubernetes {
                 let record = state::record(&submission, place(&submission)?, &seen);
                 if submission.origin == origin && since_ms.is_none_or(|at| record.changed_ms >= at)
                 {
-                    all.push(record.into());
+                    all.push(JobSummary::from(record));
                 }
             }
             Ok(all)

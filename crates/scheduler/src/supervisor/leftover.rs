@@ -11,7 +11,7 @@ use super::processes;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The variable that names the directory of the supervisor in every process that it starts.
@@ -65,8 +65,8 @@ pub(crate) fn kill_marked(directory: &Path) -> bool {
     let own = rustix::process::getpid();
     let wanted = [MARK.as_bytes(), b"=", directory.as_os_str().as_bytes()].concat();
     let all: Vec<Pid> = processes::all().into_iter().map(|(pid, _)| pid).collect();
-    let file = |pid: &Pid| format!("/proc/{}/environ", pid.as_raw_nonzero()).into();
-    let environments = processes::read_each(all.iter().map(file).collect());
+    let file = |pid: &Pid| PathBuf::from(format!("/proc/{}/environ", pid.as_raw_nonzero()));
+    let environments = processes::read_each(&all.iter().map(file).collect::<Vec<_>>());
     let mut was_there = false;
     for (pid, environment) in all.into_iter().zip(environments) {
         // Of others' processes, and of those that have just ended, the environment cannot be read.

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Reads files of `/proc` that may block for ever. Those that cannot be read, or not in time, are
 /// `None`.
-pub fn read_each(paths: Vec<PathBuf>) -> Vec<Option<Vec<u8>>> {
+pub fn read_each(paths: &[PathBuf]) -> Vec<Option<Vec<u8>>> {
     let mut contents: Vec<Option<Vec<u8>>> = Vec::with_capacity(paths.len());
     while contents.len() < paths.len() {
         let rest = paths[contents.len()..].to_vec();
@@ -96,7 +96,7 @@ mod tests {
         std::fs::write(&last, "2").unwrap();
         // A pipe that nobody opens to write.
         mknodat(CWD, &blocked, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let read = read_each(vec![first, blocked.clone(), missing, blocked, last]);
+        let read = read_each(&[first, blocked.clone(), missing, blocked, last]);
         assert_eq!(read, [Some(b"1".to_vec()), None, None, None, Some(b"2".to_vec())]);
     }
 }
