@@ -7,7 +7,9 @@ use crate::master_client::MasterTask;
 use crate::network::{Batch, Network};
 use crate::waiting::interrupt;
 use contract::{Error, Kind, Result};
-use feed::{Batches, Config, Feed, Format, Layer, Lines, Malformed, Memory, Place, Plan, Share};
+use feed::{
+    Batches, Config, Feed, Format, Layer, LineOrigin, Lines, Malformed, Memory, Plan, Share,
+};
 use master::records::{ReadOptions, Records};
 use master::task::Task;
 use pyo3::prelude::*;
@@ -143,7 +145,7 @@ impl TaskLines {
 }
 
 impl Lines for TaskLines {
-    fn read(&mut self, out: &mut Vec<u8>) -> Result<Option<Place>> {
+    fn read(&mut self, out: &mut Vec<u8>) -> Result<Option<LineOrigin>> {
         let Some(record) = self.records.read()? else { return Ok(None) };
         let line = record.strip_suffix(b"\n").unwrap_or(record);
         if line.len() > feed::LINE_BYTES_MAX || line.contains(&b'\n') {
@@ -153,6 +155,6 @@ impl Lines for TaskLines {
         }
         out.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
         self.number += 1;
-        Ok(Some(Place { source: Arc::clone(&self.source), number: self.number }))
+        Ok(Some(LineOrigin { source: Arc::clone(&self.source), number: self.number }))
     }
 }

@@ -256,6 +256,17 @@ def test_a_training_that_fails_still_says_how_far_it_came(told, tmp_path):
     assert (end["event"], end["samples"], end["passes"]) == ("end", 1, 0)
 
 
+def test_a_full_disk_ends_the_figures_and_not_the_training(told, tmp_path, caplog):
+    told(PADDLE_LOG_DIR=str(tmp_path))
+    (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
+    caplog.set_level("WARNING", "paddle")
+    passes = []
+    trainer().train(batches(), num_passes=3, event_handler=passes.append)
+    assert sum(isinstance(event, paddle.event.EndPass) for event in passes) == 3
+    assert caplog.text.count("figures are not written any more") == 1
+    assert "No space left on device" in caplog.text
+
+
 def test_figures_that_are_no_numbers_are_null():
     record = {"cost": float("nan"), "metrics": {"auc": float("inf"), "error": 0.5}}
     assert progress._without_nan(record) == {"cost": None, "metrics": {"auc": None, "error": 0.5}}
@@ -285,3 +296,20 @@ def test_a_launched_program_trains_on_the_servers_without_being_told(tmp_path):
         assert (end["samples"], end["passes"], end["remote"]) == (4, 2, True)
     printed = (tmp_path / "log/pserver-0.log").read_text()
     assert '{"paddle_farewell":1,"trainers_joined":2}' in printed.splitlines()
+
+
+def test_restoring_a_finished_job_trains_nothing_and_says_so(tmp_path):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    flags = "--pservers 1 --trainers 2 --passes 2 --checkpoint_dir kept".split()
+    processes.run(tmp_path, "paddle", "launch", *flags, "train.py")
+    printed = processes.run(tmp_path, "paddle", "launch", *flags, "--restore", "train.py")
+    for rank in range(2):
+        assert f"trainer-{rank} | " in printed and "nothing left to train: the servers" in printed
+        end = read_metrics(tmp_path / f"log/trainer-{rank}")[-1]
+        assert (end["samples"], end["passes"], end["resumed"]) == (0, 0, True)
+
+
+def test_a_master_that_nobody_asked_is_told(tmp_path):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    printed = processes.run(tmp_path, "sh", "-c", "paddle launch --master train.py 2>&1")
+    assert "no trainer asked the master for data" in printed

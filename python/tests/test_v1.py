@@ -435,6 +435,13 @@ def test_settings_of_a_configuration_stand_in_for_flags(tmp_path):
         assert f"paddle train: {wrong.split('=')[0]} must be" in log, log
 
 
+def test_a_wrong_flag_is_no_line_of_the_program(tmp_path):
+    v1_programs.write(tmp_path)
+    code, log = try_to_train(tmp_path, CONFIG, "--trainer_count=0")
+    assert code == 2
+    assert log.endswith("paddle train: trainer_count must be 1 to 1024 (trainer_count: 0)\n"), log
+
+
 def test_what_cannot_be_written_is_found_before_the_training(tmp_path):
     v1_programs.write(tmp_path)
     (tmp_path / "file").write_text("")

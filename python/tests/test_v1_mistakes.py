@@ -44,6 +44,7 @@ CASES = {
     "a provider that raises": (PROVIDER, YIELD, "raise KeyError(file_name)"),
     "a provider that exits": (PROVIDER, YIELD, "raise SystemExit(0)"),
     "a file that is not there": (PROVIDER, "open(file_name)", "open(file_name + '.gz')"),
+    "a provider that takes no file": (PROVIDER, "(settings, file_name)", "(settings)"),
     "too few values": (PROVIDER, YIELD, "yield [0.0] * 4, [1]"),
     "a value of the wrong type": (PROVIDER, YIELD, "yield [0.0] * 4, [1], 'one'"),
     "a row that is too short": (PROVIDER, YIELD, "yield [0.0] * 3, [1], 1"),

@@ -93,6 +93,7 @@ def test_flags_are_written_as_in_the_original():
         (["a.py"], "'a.py' is no flag"),
         (["--num_passes=two"], "--num_passes must be a whole number"),
         (["--num_passes=-1"], "--num_passes must be 0 or more"),
+        (["--checkgrad_eps=nan"], "--checkgrad_eps must be a number"),
         (["--local=maybe"], "--local must be 0 or 1"),
         (["--config"], "--config needs a value"),
         (["--beam_size=3"], "--beam_size can only be 1"),

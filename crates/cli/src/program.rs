@@ -14,7 +14,7 @@ const SUGGESTIONS_MAX: usize = 5;
 
 /// Where a program will be looked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct Whereabouts<'a> {
     /// The directory it runs in, or, for another machine, that will be copied there.
     pub workspace: &'a Path,
     /// `PATH`; `None` if it runs on another machine, whose commands are not known here.
@@ -43,7 +43,7 @@ pub fn with_interpreter(words: &[String], search_path: Option<&OsStr>) -> Vec<St
 }
 
 /// Refuses a program that is not there, as far as that can be known.
-pub fn check(words: &[String], place: Place<'_>) -> Result<(), Missing> {
+pub fn check(words: &[String], place: Whereabouts<'_>) -> Result<(), Missing> {
     let Some(program) = words.first() else { return Ok(()) };
     if let Some(script) = script(words)
         && is_known(script, place)
@@ -58,7 +58,7 @@ pub fn check(words: &[String], place: Place<'_>) -> Result<(), Missing> {
     }
 }
 
-fn check_file(program: &str, place: Place<'_>) -> Result<(), Missing> {
+fn check_file(program: &str, place: Whereabouts<'_>) -> Result<(), Missing> {
     if !is_known(program, place) {
         return Ok(());
     }
@@ -77,7 +77,7 @@ fn check_file(program: &str, place: Place<'_>) -> Result<(), Missing> {
 }
 
 /// An absolute path of another machine says nothing about this one.
-fn is_known(path: &str, place: Place<'_>) -> bool {
+fn is_known(path: &str, place: Whereabouts<'_>) -> bool {
     place.search_path.is_some() || !Path::new(path).is_absolute()
 }
 
@@ -163,7 +163,7 @@ mod tests {
         }
         let path = folder.path().join("bin").into_os_string();
         let program = with_interpreter(&words(line), Some(&path));
-        let place = Place { workspace: folder.path(), search_path: Some(&path) };
+        let place = Whereabouts { workspace: folder.path(), search_path: Some(&path) };
         let shown = match check(&program, place) {
             Ok(()) => program.join(" "),
             Err(Missing { code, error }) => format!("{code}: {error}"),
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn what_other_machines_have_is_not_known_here() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place { workspace: folder.path(), search_path: None };
+        let place = Whereabouts { workspace: folder.path(), search_path: None };
         for line in ["/opt/none/bin/python x", "no-such-command", "python /opt/none/train.py"] {
             let is_script = line.starts_with("/opt");
             assert_eq!(check(&words(line), place).is_ok(), !is_script, "{line}");

@@ -5,6 +5,8 @@
 mod backend {
     #[path = "../launch/component.rs"]
     pub(crate) mod component;
+    #[path = "../launch/processes.rs"]
+    pub(crate) mod processes;
     #[path = "../launch/sshd.rs"]
     pub(crate) mod sshd;
 

@@ -5,6 +5,7 @@
 mod launch {
     pub(crate) mod component;
     pub(crate) mod job;
+    pub(crate) mod processes;
     pub(crate) mod sshd;
 
     mod attached;

@@ -3,7 +3,7 @@
 use crate::ahead::{Ahead, Cut};
 use crate::columns::Columns;
 use crate::format::Fault;
-use crate::lines::{FileLines, Lines, Place};
+use crate::lines::{FileLines, LineOrigin, Lines};
 use crate::memory::{Kept, is_own};
 use crate::plan::Plan;
 use contract::{Error, Kind, Result};
@@ -204,7 +204,7 @@ struct Block {
     bytes: Vec<u8>,
     /// Where each line ends in the bytes.
     ends: Vec<usize>,
-    places: Vec<Place>,
+    places: Vec<LineOrigin>,
 }
 
 impl Block {
@@ -216,7 +216,7 @@ impl Block {
         }
     }
 
-    fn push(&mut self, place: Place) {
+    fn push(&mut self, place: LineOrigin) {
         self.ends.push(self.bytes.len());
         self.places.push(place);
     }
@@ -244,7 +244,7 @@ fn parse(plan: &Plan, block: &Block, malformed: Malformed, skipped: &AtomicU64) 
     Ok(columns)
 }
 
-fn describe(fault: &Fault, plan: &Plan, place: &Place) -> Error {
+fn describe(fault: &Fault, plan: &Plan, place: &LineOrigin) -> Error {
     let message = format!("malformed line: expected {}, got {}", fault.expected, fault.got);
     let mut error =
         Error::new(Kind::Damaged, message).with("file", &place.source).with("line", place.number);

@@ -23,5 +23,5 @@ mod plan;
 
 pub use feed::{Batches, Config, Feed, Interrupt, Malformed, Memory, Share};
 pub use format::Format;
-pub use lines::{LINE_BYTES_MAX, Lines, Place};
+pub use lines::{LINE_BYTES_MAX, LineOrigin, Lines};
 pub use plan::{Layer, Plan};

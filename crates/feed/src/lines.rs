@@ -20,12 +20,12 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 pub trait Lines: Send {
     /// Appends the next line, without its end, and says where it is; `None` at the end. After an
     /// error it is not asked again.
-    fn read(&mut self, out: &mut Vec<u8>) -> Result<Option<Place>>;
+    fn read(&mut self, out: &mut Vec<u8>) -> Result<Option<LineOrigin>>;
 }
 
 /// Where a line is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct LineOrigin {
     /// The file, or whatever else it is in.
     pub source: Arc<str>,
     /// Of the line in it, from 1.
@@ -57,7 +57,7 @@ impl FileLines {
 }
 
 impl Lines for FileLines {
-    fn read(&mut self, out: &mut Vec<u8>) -> Result<Option<Place>> {
+    fn read(&mut self, out: &mut Vec<u8>) -> Result<Option<LineOrigin>> {
         loop {
             let open = match &mut self.open {
                 Some(open) => open,
@@ -69,7 +69,7 @@ impl Lines for FileLines {
             if open.read(out)? {
                 open.number += 1;
                 let source = Arc::clone(&open.source);
-                return Ok(Some(Place { source, number: open.number }));
+                return Ok(Some(LineOrigin { source, number: open.number }));
             }
             self.open = None;
         }

@@ -6,7 +6,7 @@ mod calls;
 use crate::blocks::{Blocks, Content};
 use crate::draft::{Draft, Facts};
 use crate::errno::{errno, local, stale};
-use crate::place::{Place, Top};
+use crate::place::{Meaning, Top};
 use crate::remote::{Listing, Remote};
 use crate::tree::{TOP, Tree};
 use contract::api::file::{Entry, EntryKind};
@@ -92,7 +92,7 @@ impl Cloud {
     /// The number of the top, which is there without being looked up.
     pub(crate) const TOP: u64 = TOP;
 
-    fn place(&self, number: u64) -> Answer<Place> {
+    fn place(&self, number: u64) -> Answer<Meaning> {
         let tree = self.tree();
         let names = tree.names(number).ok_or(Errno::ENOENT)?;
         self.top.place(&names).map_err(|error| errno(&error))
@@ -105,8 +105,8 @@ impl Cloud {
             return Err(Errno::ENAMETOOLONG);
         }
         match self.place(parent)? {
-            Place::Cloud(path) => path.join(name).map_err(|error| errno(&error)),
-            Place::Between(_) => Err(Errno::EACCES),
+            Meaning::Cloud(path) => path.join(name).map_err(|error| errno(&error)),
+            Meaning::Between(_) => Err(Errno::EACCES),
         }
     }
 
@@ -131,8 +131,8 @@ impl Cloud {
             return Ok(Shape::Draft(draft.facts()));
         }
         let path = match self.place(number) {
-            Ok(Place::Between(_)) => return Ok(Shape::Between),
-            Ok(Place::Cloud(path)) => path,
+            Ok(Meaning::Between(_)) => return Ok(Shape::Between),
+            Ok(Meaning::Cloud(path)) => path,
             // A file whose name was removed, and which is open.
             Err(code) => return self.opened(number).map(Shape::Entry).ok_or(code),
         };
@@ -199,10 +199,10 @@ impl Cloud {
         let draft = known.and_then(|number| self.tree().node(number)?.draft.clone());
         let shape = match (draft, self.place(parent)?) {
             (Some(draft), _) => Shape::Draft(draft.facts()),
-            (None, Place::Between(names)) if !names.iter().any(|known| known == plain) => {
+            (None, Meaning::Between(names)) if !names.iter().any(|known| known == plain) => {
                 return Err(Errno::ENOENT);
             }
-            (None, Place::Between(_)) => {
+            (None, Meaning::Between(_)) => {
                 let mut names: Vec<String> = {
                     let tree = self.tree();
                     let names = tree.names(parent).ok_or(Errno::ENOENT)?;
@@ -211,11 +211,11 @@ impl Cloud {
                 names.push(plain.to_owned());
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 match self.top.place(&names).map_err(|error| errno(&error))? {
-                    Place::Between(_) => Shape::Between,
-                    Place::Cloud(path) => self.look(&path)?,
+                    Meaning::Between(_) => Shape::Between,
+                    Meaning::Cloud(path) => self.look(&path)?,
                 }
             }
-            (None, Place::Cloud(_)) => self.look(&self.path(parent, name)?)?,
+            (None, Meaning::Cloud(_)) => self.look(&self.path(parent, name)?)?,
         };
         Ok(self.enter(parent, plain, &shape))
     }
@@ -227,7 +227,7 @@ impl Cloud {
     }
 
     fn open_file(&self, number: u64, flags: OpenFlags, pid: u32) -> Answer<(u64, FopenFlags)> {
-        let Place::Cloud(path) = self.place(number)? else { return Err(Errno::EISDIR) };
+        let Meaning::Cloud(path) = self.place(number)? else { return Err(Errno::EISDIR) };
         let is_written = flags.acc_mode() != OpenAccMode::O_RDONLY;
         let is_emptied = OFlags::from_bits_retain(flags.0.cast_unsigned()).contains(OFlags::TRUNC);
         if is_written || is_emptied {
@@ -318,7 +318,7 @@ impl Cloud {
     fn publish(&self, number: u64, draft: &Draft) -> Result<()> {
         let place = self.place(number);
         match place {
-            Ok(Place::Cloud(path)) => draft.publish(&self.remote, &path),
+            Ok(Meaning::Cloud(path)) => draft.publish(&self.remote, &path),
             _ => Ok(()),
         }
     }
@@ -425,8 +425,10 @@ impl Cloud {
 
     fn list(&self, number: u64) -> Answer<Vec<(String, Shape)>> {
         let mut shapes: Vec<(String, Shape)> = match self.place(number)? {
-            Place::Between(names) => names.into_iter().map(|name| (name, Shape::Between)).collect(),
-            Place::Cloud(path) => {
+            Meaning::Between(names) => {
+                names.into_iter().map(|name| (name, Shape::Between)).collect()
+            }
+            Meaning::Cloud(path) => {
                 let listing: Listing = self.remote.list(&path).map_err(|error| errno(&error))?;
                 let entries = listing.iter();
                 entries.map(|(name, entry)| (name.clone(), Shape::Entry(entry.clone()))).collect()
@@ -444,7 +446,7 @@ impl Cloud {
         if mode.is_none() && bytes.is_none() && modified.is_none() {
             return self.shape(number);
         }
-        let Place::Cloud(path) = self.place(number)? else { return Err(Errno::EPERM) };
+        let Meaning::Cloud(path) = self.place(number)? else { return Err(Errno::EPERM) };
         self.check_writable(&path)?;
         let failed = |error: Error| self.told(&error);
         let open = self.tree().node(number).and_then(|node| node.draft.clone());

@@ -19,7 +19,7 @@ pub(crate) enum Top {
 
 /// What some names from the top lead to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Meaning {
     /// A directory that is only there to lead to others, with their names.
     Between(Vec<String>),
     /// Something in the cloud.
@@ -27,25 +27,25 @@ pub(crate) enum Place {
 }
 
 impl Top {
-    pub(crate) fn place(&self, names: &[&str]) -> Result<Place> {
+    pub(crate) fn place(&self, names: &[&str]) -> Result<Meaning> {
         let (home, public) = match self {
-            Top::Part(path) => return join(path, names).map(Place::Cloud),
+            Top::Part(path) => return join(path, names).map(Meaning::Cloud),
             Top::Whole { home, public } => (home, public),
         };
         let (datacenter, user) = (home.datacenter(), home.owner().unwrap_or_default());
         let between = |names: &[&str]| {
-            Ok(Place::Between(names.iter().map(|name| (*name).to_owned()).collect()))
+            Ok(Meaning::Between(names.iter().map(|name| (*name).to_owned()).collect()))
         };
         match names {
             [] => between(&[datacenter, "public"]),
-            ["public", below @ ..] => join(public, below).map(Place::Cloud),
+            ["public", below @ ..] => join(public, below).map(Meaning::Cloud),
             [first] if *first == datacenter => between(&["home", "public"]),
             [first, "public", below @ ..] if *first == datacenter => {
-                join(public, below).map(Place::Cloud)
+                join(public, below).map(Meaning::Cloud)
             }
             [first, "home"] if *first == datacenter => between(&[user]),
             [first, "home", owner, below @ ..] if *first == datacenter && *owner == user => {
-                join(home, below).map(Place::Cloud)
+                join(home, below).map(Meaning::Cloud)
             }
             _ => Err(Error::new(Kind::NotFound, "no such file or directory")),
         }
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn the_paths_are_those_below_pfs() {
         let check = |names: &[&str], expect: &str| match top().place(names).unwrap() {
-            Place::Cloud(path) => assert_eq!(path.to_string(), expect),
-            Place::Between(names) => assert_eq!(names.join(" "), expect),
+            Meaning::Cloud(path) => assert_eq!(path.to_string(), expect),
+            Meaning::Between(names) => assert_eq!(names.join(" "), expect),
         };
         check(&[], "dc1 public");
         check(&["dc1"], "home public");
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_part_leads_nowhere_else() {
         let part = Top::Part(PfsPath::home("dc1", "wuyi").unwrap().join("data").unwrap());
-        let Place::Cloud(path) = part.place(&["x"]).unwrap() else { panic!("between") };
+        let Meaning::Cloud(path) = part.place(&["x"]).unwrap() else { panic!("between") };
         assert_eq!(path.to_string(), "/pfs/dc1/home/wuyi/data/x");
         assert_eq!(part.place(&["a\u{200b}"]).unwrap_err().kind(), Kind::Invalid);
     }

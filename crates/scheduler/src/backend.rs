@@ -104,6 +104,23 @@ pub struct JobSummary {
     pub ended_ms: Option<u64>,
 }
 
+impl From<JobRecord> for JobSummary {
+    fn from(record: JobRecord) -> Self {
+        JobSummary {
+            id: record.id,
+            name: record.job,
+            place: record.place,
+            revision: record.revision,
+            state: record.state,
+            reason: record.reason,
+            trainers: record.trainers,
+            pservers: record.pservers,
+            began_ms: record.began_ms,
+            ended_ms: record.ended_ms,
+        }
+    }
+}
+
 /// A place in a log or in a history of figures. Only the backend that made it can read it; the
 /// default is the beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

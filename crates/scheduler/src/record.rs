@@ -73,7 +73,7 @@ const NOTES_MAX: usize = 50;
 pub struct Ending {
     /// What the job will be.
     pub verdict: Verdict,
-    /// Since when its replicas know.
+    /// Since when its replicas know, or were killed.
     pub since_ms: u64,
     /// Whether they were killed, after they had been asked.
     pub is_forced: bool,

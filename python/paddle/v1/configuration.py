@@ -261,13 +261,15 @@ def explained(error: BaseException, known: Mapping[str, Any]) -> errors.Error:
     return UserError(f"{what} (at: {place_of(error)})")
 
 
-def place_of(error: BaseException) -> str:
-    """`file:line` of the innermost frame that is the user's."""
+def place_of(error: BaseException, otherwise: str | None = None) -> str:
+    """`file:line` of the innermost frame that is the user's; `otherwise` if there is none."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_shown(error.filename)}:{error.lineno}"
     here, ours = os.getcwd() + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep
     frames = traceback.extract_tb(error.__traceback__)
     outside = [frame for frame in frames if not frame.filename.startswith((ours, "<frozen"))]
+    if not outside and otherwise is not None:
+        return _shown(otherwise)
     own = [f for f in outside if f.filename.startswith(here) or not f.filename.startswith("/")]
     for frame in reversed(own or outside or list(frames)):
         return f"{_shown(frame.filename)}:{frame.lineno}"

@@ -5,6 +5,7 @@ yes and no. A flag that is not given has the value of `PADDLE_INIT_<NAME>`, if t
 """
 
 import dataclasses
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -237,6 +238,8 @@ def _convert(shown: str, flag: Flag, text: str) -> Any:
     elif flag.kind in (int, float):
         try:
             value = flag.kind(text.strip())
+            if not math.isfinite(value):
+                raise ValueError
         except ValueError:
             what = "a whole number" if flag.kind is int else "a number"
             raise errors.InvalidError(f"{shown} must be {what} but is {text!r}") from None

@@ -302,8 +302,9 @@ def _send(pipe: Connection, kind: str, content: Any = None, place: str = "") -> 
 def _explained(error: BaseException, place: str) -> str:
     if isinstance(error, errors.Error):
         text = str(error)
-        return text if "at: " in text else f"{text} (at: {_shown(place)})"
-    return f"the data provider failed: {type(error).__name__}: {error} (at: {place_of(error)})"
+        return text if error.at is not None else f"{text} (at: {_shown(place)})"
+    at = place_of(error, place)
+    return f"the data provider failed: {type(error).__name__}: {error} (at: {at})"
 
 
 def _shown(place: str) -> str:

@@ -93,6 +93,7 @@ def initialize(command: Command) -> None:
     config.init(**given, show_progress=False)
     if not is_local(command) and config.current().pservers is None:
         config.init(**given, pservers=command.pservers, show_progress=False)
+    config.name_source("--pservers")
     for name in sorted(command.given & WITHOUT_EFFECT.keys()):
         log.info(f"--{name} has no effect: {WITHOUT_EFFECT[name]}")
 

@@ -90,8 +90,17 @@ def _introduce(arguments: Sequence[str], command: Command) -> None:
 
 
 def _fail(error: errors.Error, code: int) -> int:
-    log.line(f"paddle train: {error}")
+    log.line(f"paddle train: {_shown(error)}")
     return code
+
+
+def _shown(error: errors.Error) -> str:
+    """The message, without a place in this program: that is no line of the user's."""
+    text = str(error)
+    file = (error.at or "").rpartition(":")[0]
+    if not os.path.exists(file) or not os.path.samefile(file, __file__):
+        return text
+    return text.replace(f" (at: {error.at})", "").replace(f", at: {error.at}", "")
 
 
 if __name__ == "__main__":

@@ -115,6 +115,7 @@ class Settings:
                 _native.check_mode(self.mode)
 
 
+_OF_PROGRAM = "paddle.init(pservers=…)"
 _current: Settings | None = None
 
 
@@ -125,6 +126,13 @@ def init(**arguments: Any) -> None:
     """
     global _current
     _current = read(arguments, os.environ)
+
+
+def name_source(source: str) -> None:
+    """Says who gave the servers to `init`, for errors; without it, the program did."""
+    global _current
+    if current().pservers_source == _OF_PROGRAM:
+        _current = dataclasses.replace(current(), pservers_source=source)
 
 
 def current() -> Settings:
@@ -161,7 +169,7 @@ def read(arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Settin
         if value is not None:
             values[name] = _convert(name, fields[name].type, value)
     if arguments.get("pservers") is not None:
-        values |= {"is_local": False, "pservers_source": "paddle.init(pservers=…)"}
+        values |= {"is_local": False, "pservers_source": _OF_PROGRAM}
     return Settings(**values)
 
 

@@ -5,6 +5,7 @@ The file has a line of JSON for some of the steps and one when a call of `train`
 with another `attempt`.
 """
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -14,6 +15,7 @@ import time
 from typing import Any, TextIO
 
 from paddle.v2.config import Settings
+from paddle.v2.log import LOGGER
 
 DRAW_SECONDS = 0.1
 WRITE_SECONDS = 0.5
@@ -27,6 +29,7 @@ class Totals:
     samples: int = 0
     passes: int = 0
     is_remote: bool = False
+    is_resumed: bool = False
 
 
 _totals = Totals()
@@ -35,7 +38,7 @@ _totals = Totals()
 class Progress:
     """Counts steps and samples of one call of `train`, and shows them."""
 
-    def __init__(self, settings: Settings, is_remote: bool) -> None:
+    def __init__(self, settings: Settings, is_remote: bool, is_resumed: bool) -> None:
         self._labels = {
             "job": settings.job_name,
             "attempt": settings.attempt,
@@ -43,6 +46,7 @@ class Progress:
         }
         self._totals = _totals
         self._totals.is_remote |= is_remote
+        self._totals.is_resumed |= is_resumed
         self._line: TextIO | None = sys.stderr if settings.show_progress else None
         if self._line is not None and not self._line.isatty():
             self._line = None
@@ -113,10 +117,10 @@ class Progress:
                 "samples": self._totals.samples,
                 "passes": self._totals.passes,
                 "remote": self._totals.is_remote,
+                "resumed": self._totals.is_resumed,
             }
             self._write("end", self._newest | totals)
-            self._file.close()
-            self._file = None
+            self._close_file()
 
     def _flush(self) -> None:
         if self._is_pending:
@@ -130,7 +134,19 @@ class Progress:
     def _write(self, event: str, figures: dict[str, Any]) -> None:
         if self._file is not None:
             record = {"event": event, **self._labels, **figures, "time": round(time.time(), 3)}
-            self._file.write(json.dumps(_without_nan(record), allow_nan=False) + "\n")
+            try:
+                self._file.write(json.dumps(_without_nan(record), allow_nan=False) + "\n")
+            except OSError as error:
+                # A full disk is no reason to lose a training that could go on.
+                LOGGER.warning("figures are not written any more: %s", error)
+                self._close_file()
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            # What could not be written is tried once more, in vain.
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
 
 
 def _without_nan(value: Any) -> Any:

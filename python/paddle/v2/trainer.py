@@ -108,14 +108,19 @@ class SGD:
         trainer = self._connect()
         if trainer in _leaving:
             _leaving.remove(trainer)
-        _, finished, *_ = trainer.resume()
+        _, finished, trained, *_ = trainer.resume()
         if finished > 0 and finished >= self._passes + passes:
             LOGGER.info(
                 "nothing left to train: the servers have %d passes, and %d are asked for",
                 finished,
                 self._passes + passes,
             )
-        show = _Show(Progress(settings, is_remote=self._servers is not None), event_handler)
+        progress = Progress(
+            settings,
+            is_remote=self._servers is not None,
+            is_resumed=finished > 0 or trained > 0,
+        )
+        show = _Show(progress, event_handler)
         cloud.set_consumer(trainer)
         try:
             for pass_id in range(start_pass, start_pass + passes):

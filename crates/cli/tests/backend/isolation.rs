@@ -1,8 +1,9 @@
 //! Jobs of users who are not trusted: what they try from inside their sandbox, and what is left of
 //! them. Here a trial is a program of the job, which says what it could do.
 
-use super::job::{Job, processes_with, signal};
+use super::job::{Job, signal};
 use super::places::{Sandboxed, USER};
+use super::processes::processes_with;
 use contract::Kind;
 use contract::job::Resources;
 use contract::quantity::Quantity;

@@ -1,6 +1,7 @@
 //! One job under test: a folder of its own, submitted through the trait to a place, and whether
 //! anything of it is left on this machine.
 
+use super::processes::{arguments, processes_with};
 use contract::job::JobSpec;
 use contract::port::Ports;
 use contract::secret::Secret;
@@ -239,11 +240,7 @@ impl<'a> Job<'a> {
     /// The processes of the job whose arguments have this word.
     pub(crate) fn processes_running(&self, word: &str) -> Vec<u32> {
         let word = format!("\0{word}\0");
-        let has_word = |pid: &u32| {
-            let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&arguments).contains(&word)
-        };
-        self.processes().into_iter().filter(has_word).collect()
+        self.processes().into_iter().filter(|pid| arguments(*pid).contains(&word)).collect()
     }
 }
 
@@ -265,21 +262,6 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// The ids of other processes with `marker` in their environment or arguments.
-pub(crate) fn processes_with(marker: &str) -> Vec<u32> {
-    let has_marker = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).contains(marker);
-    let find = |entry: std::fs::DirEntry| {
-        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
-        let is_marked = has_marker(read("cmdline")) || has_marker(read("environ"));
-        let is_zombie = std::fs::read_to_string(entry.path().join("stat")).is_ok_and(|stat| {
-            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
-        });
-        (is_marked && !is_zombie && pid != std::process::id()).then_some(pid)
-    };
-    std::fs::read_dir("/proc").unwrap().flatten().filter_map(find).collect()
 }
 
 /// Sends a signal by its name, if the process is still there.

@@ -1,6 +1,7 @@
 //! Jobs that go on without their launcher, and the commands by which they are found again.
 
-use super::job::{Ended, Job, processes_with, signal, spawn, wait_until};
+use super::job::{Ended, Job, signal, spawn, wait_until};
+use super::processes::{arguments, processes_with};
 use std::io::{BufRead, BufReader, Read};
 
 /// A detached job whose trainer runs this script; its id.
@@ -119,10 +120,7 @@ fn a_detached_job_survives_its_conductor() {
     // What a conductor has not taken in yet when it is killed is in the replica's own log alone.
     wait_until("the line is kept", || paddle(&job, &format!("logs {id}")).stdout.contains('0'));
     let marker = job.folder().to_str().unwrap();
-    let is_conductor = |pid: &u32| {
-        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&arguments).contains("\0--guarded\0")
-    };
+    let is_conductor = |pid: &u32| arguments(*pid).contains("\0--guarded\0");
     let conductor = processes_with(marker).into_iter().find(is_conductor).unwrap();
     signal(conductor, "KILL");
     job.await_file("started-1");

@@ -1,6 +1,7 @@
 //! One launch under test: a folder of its own, in which jobs are kept too, how it ended, and whether
 //! anything of it is left on this machine.
 
+use super::processes::processes_with;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -127,18 +128,6 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// The ids of other processes with `marker` in their environment or arguments.
-pub(crate) fn processes_with(marker: &str) -> Vec<u32> {
-    let has_marker = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).contains(marker);
-    let find = |entry: std::fs::DirEntry| {
-        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
-        let is_marked = has_marker(read("cmdline")) || has_marker(read("environ"));
-        (is_marked && pid != std::process::id()).then_some(pid)
-    };
-    std::fs::read_dir("/proc").unwrap().flatten().filter_map(find).collect()
 }
 
 /// Sends a signal by its name; to a whole process group with a `-` before its id.

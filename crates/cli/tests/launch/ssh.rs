@@ -1,7 +1,8 @@
 //! On ssh hosts: packages that arrive, results that come back, documented command lines, and errors
 //! that name the host.
 
-use super::job::{Ended, Job, processes_with, signal, spawn};
+use super::job::{Ended, Job, signal, spawn};
+use super::processes::processes_with;
 use super::sshd::{Machines, machines};
 use std::fs;
 use std::path::{Path, PathBuf};

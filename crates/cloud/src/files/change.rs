@@ -2,7 +2,7 @@
 //! chunks into it.
 
 use super::incoming::Incoming;
-use super::place::Place;
+use super::place::PermittedPath;
 use super::service::{drawn, existing, refused, scratch, write};
 use super::stores::{Change, Condition, Publication, missing};
 use crate::blocking::blocking;
@@ -16,7 +16,7 @@ const CHANGE_BYTES_MAX: u64 = 64 << 20;
 static CHANGING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Changes a file where it is, or, in a store of whole files, puts a changed one in its place.
-pub(crate) async fn change(place: &Place, change: Change) -> Result<()> {
+pub(crate) async fn change(place: &PermittedPath, change: Change) -> Result<()> {
     if place.files.changes_in_place() {
         return place.files.change(place.path.clone(), change, place.owner).await;
     }

@@ -1,7 +1,7 @@
 //! Lists of files: what a pattern means, and everything below a directory, as it is found. Nothing
 //! is collected first, so that a home of millions of files needs no more memory than one directory.
 
-use super::place::Place;
+use super::place::PermittedPath;
 use super::stores::{Files, missing};
 use crate::http::stream::{Lines, line};
 use bytes::Bytes;
@@ -40,7 +40,7 @@ pub(crate) struct Listing {
 
 impl Listing {
     /// Begins a list. What cannot be listed at all is refused now.
-    pub(crate) async fn begin(place: &Place, query: &ListQuery) -> Result<Self> {
+    pub(crate) async fn begin(place: &PermittedPath, query: &ListQuery) -> Result<Self> {
         let tops = match query.is_pattern {
             true => expand(&*place.files, &place.path).await?,
             false => vec![place.files.stat(place.path.clone()).await?],

@@ -1,7 +1,7 @@
 //! Many small files in one request, in both directions: `contract::api::pack` has the form.
 
 use super::incoming::Incoming;
-use super::place::{Place, parse, place};
+use super::place::{PermittedPath, parse, place};
 use super::service::{Pieces, refused, scratch};
 use super::stores::{Condition, Publication};
 use crate::Cloud;
@@ -63,7 +63,7 @@ pub(crate) async fn unpack(
 }
 
 /// One file of a pack that goes out: header, content, checksum.
-pub(crate) async fn pack_one(cloud: &Cloud, place: &Place, text: &str) -> Result<Bytes> {
+pub(crate) async fn pack_one(cloud: &Cloud, place: &PermittedPath, text: &str) -> Result<Bytes> {
     let read = async {
         let path = sibling(cloud, place, text)?;
         let opened = place.files.open(path).await?;
@@ -93,7 +93,7 @@ pub(crate) async fn pack_one(cloud: &Cloud, place: &Place, text: &str) -> Result
 }
 
 /// Another path of the same home or area.
-fn sibling(cloud: &Cloud, place: &Place, text: &str) -> Result<PfsPath> {
+fn sibling(cloud: &Cloud, place: &PermittedPath, text: &str) -> Result<PfsPath> {
     let path = parse(cloud, text)?;
     let is_same =
         path.datacenter() == place.path.datacenter() && path.owner() == place.path.owner();

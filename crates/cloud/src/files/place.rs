@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A path that its caller may use as they asked.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct PermittedPath {
     /// The path, normal.
     pub(crate) path: PfsPath,
     /// Where it is.
@@ -26,7 +26,7 @@ pub(crate) struct Place {
     pub(crate) username: String,
 }
 
-impl Place {
+impl PermittedPath {
     /// The permissions that a file gets: what was asked for, and in public for all to read.
     pub(crate) fn mode(&self, asked: Option<u32>) -> u32 {
         let mode = asked.unwrap_or(0o644) & 0o777;
@@ -54,7 +54,7 @@ pub(crate) async fn place(
     caller: &Caller,
     text: &str,
     access: Access,
-) -> Result<Place> {
+) -> Result<PermittedPath> {
     let path = parse(cloud, text)?;
     check(&path, caller, access)?;
     let datacenter = Arc::clone(cloud.datacenter(path.datacenter())?);
@@ -71,7 +71,7 @@ pub(crate) async fn place(
         }
     };
     let files = Arc::clone(&datacenter.files);
-    Ok(Place { path, datacenter, files, owner, username: caller.username.clone() })
+    Ok(PermittedPath { path, datacenter, files, owner, username: caller.username.clone() })
 }
 
 /// Everything at home, reading in public, and writing there for administrators.
@@ -93,7 +93,7 @@ impl Cloud {
     /// Bytes of the files in a user's home, as of a short while ago.
     pub(crate) async fn disk_used(&self, datacenter: &str, username: &str) -> Result<u64> {
         let datacenter = Arc::clone(self.datacenter(datacenter)?);
-        let place = Place {
+        let place = PermittedPath {
             path: PfsPath::home(&datacenter.name, username)?,
             files: Arc::clone(&datacenter.files),
             owner: Owner::Server,

@@ -2,7 +2,7 @@
 //! a file is never seen in part.
 
 use super::incoming::Incoming;
-use super::place::{Place, place};
+use super::place::{PermittedPath, place};
 use super::staging::{Existing, Staged, allocate};
 use super::stores::{Condition, Publication, Renaming};
 use super::usage::measure;
@@ -374,7 +374,7 @@ fn condition(begin: &Begin) -> Condition {
 }
 
 /// What is at a place where a file will be.
-pub(super) async fn existing(place: &Place) -> Result<Option<Entry>> {
+pub(super) async fn existing(place: &PermittedPath) -> Result<Option<Entry>> {
     match place.files.stat(place.path.clone()).await {
         Ok(entry) if entry.is_directory() => {
             let message = "this is a directory, where a file is needed: name the file in it";
@@ -386,12 +386,16 @@ pub(super) async fn existing(place: &Place) -> Result<Option<Entry>> {
     }
 }
 
-pub(super) async fn scratch(place: &Place) -> Result<TempDir> {
+pub(super) async fn scratch(place: &PermittedPath) -> Result<TempDir> {
     let (staging, username) = (place.datacenter.staging.clone(), place.username.clone());
     blocking(move || staging.scratch(&username)).await
 }
 
-async fn publish_one(cloud: &Cloud, place: &Place, publication: Publication) -> Result<Entry> {
+async fn publish_one(
+    cloud: &Cloud,
+    place: &PermittedPath,
+    publication: Publication,
+) -> Result<Entry> {
     let published = place.files.publish(vec![publication]).await.pop();
     let lost = || Err(Error::new(Kind::Io, "a file was lost"));
     let entry = published.unwrap_or_else(lost)?;

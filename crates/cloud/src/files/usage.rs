@@ -5,7 +5,7 @@
 //! refused. What unfinished uploads will need counts as used, so that two that fit one by one
 //! cannot exceed the limit together; requests of one user are decided one after another.
 
-use super::place::Place;
+use super::place::PermittedPath;
 use super::stores::Files;
 use crate::Cloud;
 use contract::api::file::{DiskUsage, Entry, EntryKind};
@@ -40,18 +40,18 @@ pub(crate) struct Promise {
 }
 
 impl Usages {
-    fn known(&self, place: &Place) -> Known {
+    fn known(&self, place: &PermittedPath) -> Known {
         let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
         homes.entry(key(place)).or_default().clone()
     }
 
-    fn remember(&self, place: &Place, used: Option<(u64, Instant)>) {
+    fn remember(&self, place: &PermittedPath, used: Option<(u64, Instant)>) {
         let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
         homes.entry(key(place)).or_default().used = used;
     }
 
     /// Adds what was published since the last walk.
-    pub(crate) fn add(&self, place: &Place, bytes: u64) {
+    pub(crate) fn add(&self, place: &PermittedPath, bytes: u64) {
         let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((used, _)) = &mut homes.entry(key(place)).or_default().used {
             *used = used.saturating_add(bytes);
@@ -59,19 +59,19 @@ impl Usages {
     }
 
     /// Forgets a walk, after something was removed.
-    pub(crate) fn forget(&self, place: &Place) {
+    pub(crate) fn forget(&self, place: &PermittedPath) {
         self.remember(place, None);
     }
 
     /// Bytes of the home that a place is in, as of a short while ago.
-    pub(crate) async fn used(&self, place: &Place) -> Result<u64> {
+    pub(crate) async fn used(&self, place: &PermittedPath) -> Result<u64> {
         match self.known(place).used {
             Some((used, at)) if at.elapsed() < FRESH => Ok(used),
             _ => self.walk(place).await,
         }
     }
 
-    async fn walk(&self, place: &Place) -> Result<u64> {
+    async fn walk(&self, place: &PermittedPath) -> Result<u64> {
         let at = Instant::now();
         let top = match place.path.owner() {
             Some(owner) => PfsPath::home(place.path.datacenter(), owner)?,
@@ -93,7 +93,7 @@ impl Usages {
     pub(crate) async fn promise(
         &self,
         cloud: &Cloud,
-        place: &Place,
+        place: &PermittedPath,
         bytes: u64,
         given_up: u64,
     ) -> Result<Promise> {
@@ -124,7 +124,7 @@ impl Usages {
     }
 }
 
-fn key(place: &Place) -> (String, String) {
+fn key(place: &PermittedPath) -> (String, String) {
     let owner = place.path.owner().unwrap_or_default();
     (place.path.datacenter().to_owned(), owner.to_owned())
 }

@@ -62,7 +62,7 @@ impl Limited {
         Working(calls)
     }
 
-    fn admit(&self, peer: SocketAddr) -> io::Result<Place> {
+    fn admit(&self, peer: SocketAddr) -> io::Result<Admission> {
         let mut open = self.lock();
         let address = network(peer.ip());
         let own = open.addresses.get(&address).copied().unwrap_or(0);
@@ -74,7 +74,7 @@ impl Limited {
         open.calls.insert(peer, Arc::clone(&calls));
         open.addresses.insert(address, own + 1);
         drop(open);
-        Ok(Place { limited: self.clone(), peer, calls })
+        Ok(Admission { limited: self.clone(), peer, calls })
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -99,13 +99,16 @@ impl<S> Accept<TcpStream, S> for Limited {
 
     fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
         let accepted = || {
-            let place = self.admit(stream.peer_addr()?)?;
+            let admission = self.admit(stream.peer_addr()?)?;
             // Answers are whole; waiting for more of them helps nobody.
             stream.set_nodelay(true)?;
             let silence = Box::pin(sleep(self.silence.first));
-            Ok((place, silence))
+            Ok((admission, silence))
         };
-        ready(accepted().map(|(place, silence)| (Counted { stream, silence, place }, service)))
+        ready(
+            accepted()
+                .map(|(admission, silence)| (Counted { stream, silence, admission }, service)),
+        )
     }
 }
 
@@ -121,13 +124,13 @@ impl Drop for Working {
 
 /// What a connection takes up.
 #[derive(Debug)]
-struct Place {
+struct Admission {
     limited: Limited,
     peer: SocketAddr,
     calls: Arc<AtomicU32>,
 }
 
-impl Drop for Place {
+impl Drop for Admission {
     fn drop(&mut self) {
         let mut open = self.limited.lock();
         // The peer may have come again by the same port already.
@@ -149,7 +152,7 @@ impl Drop for Place {
 pub(crate) struct Counted {
     stream: TcpStream,
     silence: Pin<Box<Sleep>>,
-    place: Place,
+    admission: Admission,
 }
 
 impl Counted {
@@ -159,13 +162,13 @@ impl Counted {
         context: &mut Context<'_>,
         step: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        let idle = self.place.limited.silence.idle;
+        let idle = self.admission.limited.silence.idle;
         if step.is_ready() {
             self.silence.as_mut().reset(Instant::now() + idle);
             return step;
         }
         while self.silence.as_mut().poll(context).is_ready() {
-            if self.place.calls.load(Ordering::Relaxed) == 0 {
+            if self.admission.calls.load(Ordering::Relaxed) == 0 {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             self.silence.as_mut().reset(Instant::now() + idle);

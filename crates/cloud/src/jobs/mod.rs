@@ -29,7 +29,7 @@ use axum::response::{IntoResponse, Response};
 use contract::api::job::{Event, Job, JobDetail, JobQuery, Kill, Scale, Submit, Why, Worker};
 use std::sync::Arc;
 
-type Place = Parts<(String, String)>;
+type JobPath = Parts<(String, String)>;
 
 /// Accepts a job.
 pub(crate) async fn submit(
@@ -64,7 +64,7 @@ pub(crate) async fn list(
 pub(crate) async fn get(
     State(cloud): State<Arc<Cloud>>,
     caller: Caller,
-    Parts((datacenter, job)): Place,
+    Parts((datacenter, job)): JobPath,
 ) -> Answer<Json<JobDetail>> {
     let row = service::find(&cloud, &caller, &datacenter, &job).await?;
     Ok(Json(service::detail(&cloud, row).await?))
@@ -74,7 +74,7 @@ pub(crate) async fn get(
 pub(crate) async fn delete(
     State(cloud): State<Arc<Cloud>>,
     caller: Caller,
-    Parts((datacenter, job)): Place,
+    Parts((datacenter, job)): JobPath,
 ) -> Answer<StatusCode> {
     let removed = service::remove(&cloud, &caller, &datacenter, &job).await;
     cloud.audit(Deed::of(&caller, "job.delete", &job), removed.as_ref()).await;
@@ -86,7 +86,7 @@ pub(crate) async fn delete(
 pub(crate) async fn kill(
     State(cloud): State<Arc<Cloud>>,
     caller: Caller,
-    Parts((datacenter, job)): Place,
+    Parts((datacenter, job)): JobPath,
     Body(kill): Body<Kill>,
 ) -> Answer<Json<Job>> {
     let killed = service::kill(&cloud, &caller, &datacenter, &job, &kill).await;
@@ -98,7 +98,7 @@ pub(crate) async fn kill(
 pub(crate) async fn scale(
     State(cloud): State<Arc<Cloud>>,
     caller: Caller,
-    Parts((datacenter, job)): Place,
+    Parts((datacenter, job)): JobPath,
     Body(scale): Body<Scale>,
 ) -> Answer<Json<Job>> {
     let scaled = service::scale(&cloud, &caller, &datacenter, &job, scale.trainers).await;
@@ -110,7 +110,7 @@ pub(crate) async fn scale(
 pub(crate) async fn why(
     State(cloud): State<Arc<Cloud>>,
     caller: Caller,
-    Parts((datacenter, job)): Place,
+    Parts((datacenter, job)): JobPath,
 ) -> Answer<Json<Why>> {
     let row = service::find(&cloud, &caller, &datacenter, &job).await?;
     let notes = &cloud.datacenter(&datacenter)?.notes;
@@ -121,7 +121,7 @@ pub(crate) async fn why(
 pub(crate) async fn events(
     State(cloud): State<Arc<Cloud>>,
     caller: Caller,
-    Parts((datacenter, job)): Place,
+    Parts((datacenter, job)): JobPath,
 ) -> Answer<Json<Vec<Event>>> {
     let row = service::find(&cloud, &caller, &datacenter, &job).await?;
     Ok(Json(service::events(&cloud, &row).await?))
@@ -131,7 +131,7 @@ pub(crate) async fn events(
 pub(crate) async fn workers(
     State(cloud): State<Arc<Cloud>>,
     caller: Caller,
-    Parts((datacenter, job)): Place,
+    Parts((datacenter, job)): JobPath,
 ) -> Answer<Json<Vec<Worker>>> {
     Ok(Json(service::find(&cloud, &caller, &datacenter, &job).await?.workers))
 }

@@ -101,7 +101,7 @@ async fn own_place(
     caller: &Caller,
     text: &str,
     access: Access,
-) -> Result<crate::files::place::Place> {
+) -> Result<crate::files::place::PermittedPath> {
     let path = locate(cloud, text)?.to_string();
     crate::files::place::place(cloud, caller, &path, access).await
 }

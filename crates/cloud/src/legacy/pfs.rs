@@ -6,7 +6,7 @@ use super::{locate, own_place};
 use crate::Cloud;
 use crate::files::change::change as change_file;
 use crate::files::listing::expand;
-use crate::files::place::Place;
+use crate::files::place::PermittedPath;
 use crate::files::service;
 use crate::files::stores::{Change, Opened};
 use crate::http::{Answer, Body, Caller};
@@ -305,7 +305,7 @@ pub(super) async fn put(
         let uri: axum::http::Uri = uri.parse().map_err(|error| broken(&error))?;
         let Query(values) = Query::try_from_uri(&uri).map_err(|error| broken(&error))?;
         let chunk = Chunk::of(&values)?;
-        let place: Place = own_place(&cloud, &caller, &chunk.path, Access::Write).await?;
+        let place: PermittedPath = own_place(&cloud, &caller, &chunk.path, Access::Write).await?;
         let mut bytes = Vec::new();
         while let Some(piece) = part.chunk().await.map_err(|error| broken(&error))? {
             bytes.extend_from_slice(&piece);

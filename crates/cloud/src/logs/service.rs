@@ -78,16 +78,16 @@ fn unknown(row: &JobRow, name: &str) -> Error {
 pub(crate) struct Reader {
     job: String,
     wanted: Wanted,
-    places: BTreeMap<ReplicaId, Place>,
+    places: BTreeMap<ReplicaId, Reached>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Reached {
     at: u64,
     is_done: bool,
 }
 
-impl Place {
+impl Reached {
     /// What was read at this place, as a piece, and moves on behind it. `None` if it has no whole
     /// character.
     fn take(&mut self, worker: &str, read: &log::Piece, is_over: bool) -> Option<LogPiece> {
@@ -135,7 +135,7 @@ impl Reader {
             let worker = worker_name(&self.job, replica);
             let place = match self.places.get(&replica) {
                 Some(place) => *place,
-                None => Place { at: self.begin(&directory, &worker)?, is_done: false },
+                None => Reached { at: self.begin(&directory, &worker)?, is_done: false },
             };
             let place = self.places.entry(replica).or_insert(place);
             while !place.is_done && room > 0 {

@@ -13,6 +13,7 @@ use crate::metrics::Metrics;
 use crate::queue::{Change, Queue};
 use contract::{Error, Kind, Result};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use wire::{Body, Header};
@@ -71,6 +72,8 @@ pub(super) struct Desk {
     building: Option<Vec<String>>,
     events: mpsc::Sender<Event>,
     metrics: Metrics,
+    /// Those who have asked for tasks, by their incarnations.
+    trainers: BTreeSet<u64>,
 }
 
 impl Desk {
@@ -80,10 +83,15 @@ impl Desk {
         split: Split,
         events: mpsc::Sender<Event>,
     ) -> Self {
-        let (parked, answers, building) = Default::default();
+        let (parked, answers, building, trainers) = Default::default();
         let metrics = Metrics::new();
         metrics.position(&queue);
-        Desk { queue, journal, split, parked, answers, building, events, metrics }
+        Desk { queue, journal, split, parked, answers, building, events, metrics, trainers }
+    }
+
+    /// How many trainers have asked for tasks.
+    pub(super) fn trainers(&self) -> u32 {
+        u32::try_from(self.trainers.len()).unwrap_or(u32::MAX)
     }
 
     /// When something is to be done though nobody asks.
@@ -142,6 +150,7 @@ impl Desk {
             Request::Get(get) => match check_get(&get) {
                 Ok(()) => {
                     let until = now + Duration::from_millis(get.wait_ms).min(WAIT_MAX);
+                    self.trainers.insert(owner);
                     let wish = Wish::Task { owner, get };
                     return self.attend(now, Parked { ticket, until, wish });
                 }

@@ -145,8 +145,8 @@ impl Master {
     }
 
     /// Serves until `stop` turns true or the state cannot be kept any more. `listeners` are those of
-    /// one port, one per address. Blocks.
-    pub fn run(self, listeners: Vec<TcpListener>, stop: &watch::Receiver<bool>) -> Result<()> {
+    /// one port, one per address. Blocks. Returns how many trainers have asked for tasks.
+    pub fn run(self, listeners: Vec<TcpListener>, stop: &watch::Receiver<bool>) -> Result<u32> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -171,7 +171,7 @@ impl Master {
         self,
         listeners: Vec<Listener>,
         mut stop: watch::Receiver<bool>,
-    ) -> Result<()> {
+    ) -> Result<u32> {
         let Master { config, queue, journal } = self;
         let endpoint = Endpoint {
             token: config.token.clone(),
@@ -192,7 +192,7 @@ impl Master {
             tokio::select! {
                 // In this order, so that equal runs are equal.
                 biased;
-                _ = stop.wait_for(|stop| *stop) => return Ok(()),
+                _ = stop.wait_for(|stop| *stop) => return Ok(desk.trainers()),
                 Some(event) = incoming.recv() => {
                     desk.handle(now(), event);
                     while let Ok(event) = incoming.try_recv() {

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 struct Server {
     port: u16,
     stop: watch::Sender<bool>,
-    thread: Option<JoinHandle<Result<()>>>,
+    thread: Option<JoinHandle<Result<u32>>>,
 }
 
 impl Server {

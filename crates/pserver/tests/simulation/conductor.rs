@@ -372,5 +372,5 @@ async fn serve_master(
     };
     let listener = Listener::Other(network.listen(Who::Master, MASTER.to_owned()));
     let (_stop, stop) = watch::channel(false);
-    Master::open(config)?.serve(vec![listener], stop).await
+    Master::open(config)?.serve(vec![listener], stop).await.map(|_| ())
 }

@@ -50,6 +50,9 @@ const HOPELESS: [i32; 2] = [126, 127];
 /// The pause before the second restart of a rank; each later one is twice as long.
 const PAUSE_MS: u64 = 1000;
 const PAUSE_MS_MAX: u64 = 60_000;
+/// How long the end of a killed process is waited for. The kernel ends one at once, unless it hangs
+/// in a call that cannot be interrupted.
+const DEATH_MS: u64 = 30_000;
 
 /// The next step and its reason, in words for people; empty where nothing happens.
 pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, String) {
@@ -202,7 +205,10 @@ pub fn idle(record: &JobRecord, is_elastic: bool) -> Option<String> {
     let had_nothing = |replica: &&ReplicaRecord| {
         let is_end = figure(replica, "event").and_then(serde_json::Value::as_str) == Some("end");
         let samples = figure(replica, "samples").and_then(serde_json::Value::as_u64);
-        is_end && samples == Some(0)
+        // One that goes on with a training may find that nothing is left to do.
+        let is_resumed = figure(replica, "resumed").and_then(serde_json::Value::as_bool);
+        let goes_on = replica.attempt > 0 || is_resumed == Some(true);
+        is_end && samples == Some(0) && !goes_on
     };
     let idle: Vec<_> = record.replicas.iter().filter(had_nothing).collect();
     let names: Vec<_> = idle.iter().map(|replica| replica.replica.to_string()).collect();
@@ -213,6 +219,20 @@ pub fn idle(record: &JobRecord, is_elastic: bool) -> Option<String> {
              -allow_idle`)",
             names.join(", ")
         )
+    })
+}
+
+/// What looks distributed and is not, though the job did what its program says.
+pub fn unasked_master(record: &JobRecord) -> Option<String> {
+    // One that was started again has heard only a part.
+    let is_unasked = |replica: &ReplicaRecord| {
+        replica.replica.role == Role::Master
+            && (replica.trainers_joined, replica.attempt) == (Some(0), 0)
+    };
+    record.replicas.iter().any(is_unasked).then(|| {
+        "no trainer asked the master for data, so each read what its program says: read with \
+         cloud_reader (docs/data.md), or start the job without a master"
+            .to_owned()
     })
 }
 
@@ -241,21 +261,43 @@ fn decide_ending(
     ending: &Ending,
     policy: &Policy,
 ) -> (Decision, String) {
-    let has_ended = |replica: &ReplicaRecord| {
-        replica.state == ReplicaState::Pending || replica.state.is_final()
-    };
-    let deadline = ending.since_ms + policy.grace_ms;
+    let deadline = ending.since_ms.saturating_add(policy.grace_ms);
     let silently = |decision| (decision, String::new());
     if record.replicas.iter().all(has_ended) {
         silently(Decision::Finish)
     } else if ending.is_forced {
-        silently(Decision::Wait(None))
+        match ending.since_ms.saturating_add(DEATH_MS) {
+            last if now_ms < last => silently(Decision::Wait(Some(last))),
+            _ => (Decision::Finish, undead(record).unwrap_or_default()),
+        }
     } else if now_ms < deadline {
         silently(Decision::Wait(Some(deadline)))
     } else {
         let seconds = policy.grace_ms / 1000;
         (Decision::Kill, format!("what has not ended within {seconds} s is killed"))
     }
+}
+
+fn has_ended(replica: &ReplicaRecord) -> bool {
+    replica.state == ReplicaState::Pending || replica.state.is_final()
+}
+
+/// Which replicas were killed and have not ended all the same. To be asked when the job is over.
+pub fn undead(record: &JobRecord) -> Option<String> {
+    let name = |replica: &ReplicaRecord| match replica.pid {
+        Some(pid) => format!("{} (pid {pid} on {})", replica.replica, replica.host),
+        None => format!("{} (on {})", replica.replica, replica.host),
+    };
+    let left = record.replicas.iter().filter(|replica| !has_ended(replica));
+    let names: Vec<_> = left.map(name).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} did not end within {} s after being killed: it hangs in the kernel, often for a \
+             disk or a network file system that does not answer",
+            names.join(", "),
+            DEATH_MS / 1000
+        )
+    })
 }
 
 /// When a failed replica may be started again; `None` if it may not.
@@ -527,8 +569,21 @@ mod tests {
         insta::assert_snapshot!(idle_of(text, Some(0), local.clone()), @"no trainer used pserver-0, pserver-1: train with is_local=False (the default in a job with servers), start the job without servers (`paddle launch --pservers 0`), or allow it (`paddle launch --allow-idle`, `paddlecloud submit -allow_idle`)");
         assert_eq!(idle_of(text, Some(1), local.clone()), "");
         assert_eq!(idle_of("trainer-0 succeeded 0", None, local), "");
+        let resumed = serde_json::json!({"event": "end", "samples": 0, "resumed": true});
+        assert_eq!(idle_of(text, Some(1), resumed), "", "nothing was left to train");
         let empty = serde_json::json!({"event": "end", "samples": 0, "remote": true});
         insta::assert_snapshot!(idle_of(text, Some(1), empty), @"trainer-0 got no data: make at least as many files or tasks as there are trainers, start fewer trainers, or allow it (`paddle launch --allow-idle`, `paddlecloud submit -allow_idle`)");
+    }
+
+    #[test]
+    fn a_master_that_nobody_asked_is_named() {
+        let asked = |trainers, attempt| {
+            let mut record = record("master-0 killed, trainer-0 succeeded 0");
+            (record.replicas[0].trainers_joined, record.replicas[0].attempt) = (trainers, attempt);
+            unasked_master(&record).is_none()
+        };
+        assert!(!asked(Some(0), 0));
+        assert!(asked(Some(1), 0) && asked(None, 0) && asked(Some(0), 1));
     }
 
     #[test]
@@ -563,7 +618,11 @@ mod tests {
         let running = "pserver-0 running, trainer-0 killed 143";
         check(599, running, false, Decision::Wait(Some(600)));
         check(600, running, false, Decision::Kill);
-        check(9000, running, true, Decision::Wait(None));
+        // Killed; one that hangs in the kernel is not waited for for ever.
+        check(9000, running, true, Decision::Wait(Some(30_100)));
+        check(30_100, running, true, Decision::Finish);
+        insta::assert_snapshot!(undead(&record(running)).unwrap(), @"pserver-0 (on localhost) did not end within 30 s after being killed: it hangs in the kernel, often for a disk or a network file system that does not answer");
+        assert_eq!(undead(&record("trainer-0 killed, trainer-1 pending")), None);
         check(
             100,
             "pserver-0 succeeded, trainer-0 killed, trainer-1 pending",

@@ -253,6 +253,16 @@ impl Conductor<'_> {
         if let Some(reason) = decide::idle(self.record, is_elastic).filter(|_| is_checked) {
             verdict = Verdict::failed(reason);
         }
+        if verdict.state == JobState::Succeeded && !self.plan.policy.allows_idle {
+            self.record.notes.extend(decide::unasked_master(self.record));
+        }
+        if let Some(reason) = decide::undead(self.record) {
+            match verdict.state {
+                JobState::Succeeded => verdict = Verdict::failed(reason),
+                // Why the job ended is the more important news.
+                _ => self.record.notes.push(reason),
+            }
+        }
         // What is decided holds for another conductor too, which may have to deliver the results.
         if let Some(ending) = &mut self.record.ending {
             ending.verdict = verdict.clone();
@@ -302,7 +312,7 @@ impl Conductor<'_> {
     async fn signal(&mut self, signal: Signal) {
         self.tell(signal, |_| true).await;
         if let (Signal::Kill, Some(ending)) = (signal, &mut self.record.ending) {
-            ending.is_forced = true;
+            (ending.is_forced, ending.since_ms) = (true, now_ms());
         }
     }
 }

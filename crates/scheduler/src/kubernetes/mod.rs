@@ -243,7 +243,7 @@ impl Backend for Kubernetes {
                 let record = state::record(&submission, place(&submission)?, &seen);
                 if submission.origin == origin && since_ms.is_none_or(|at| record.changed_ms >= at)
                 {
-                    all.push(summary(record));
+                    all.push(JobSummary::from(record));
                 }
             }
             Ok(all)
@@ -342,19 +342,4 @@ fn submission(secret: &Value) -> Result<Submission> {
     let bytes: k8s_openapi::ByteString =
         serde_json::from_value(data).map_err(|source| damaged().because(source))?;
     serde_json::from_slice(&bytes.0).map_err(|source| damaged().because(source))
-}
-
-fn summary(record: JobRecord) -> JobSummary {
-    JobSummary {
-        id: record.id,
-        name: record.job,
-        place: record.place,
-        revision: record.revision,
-        state: record.state,
-        reason: record.reason,
-        trainers: record.trainers,
-        pservers: record.pservers,
-        began_ms: record.began_ms,
-        ended_ms: record.ended_ms,
-    }
 }

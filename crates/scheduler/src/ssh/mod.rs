@@ -14,6 +14,7 @@ pub mod node;
 pub mod package;
 pub mod transfer;
 
+mod patience;
 mod session;
 mod site;
 
@@ -24,6 +25,7 @@ use std::time::Duration;
 use contract::{Error, Kind, Result};
 use futures_util::future::{join_all, try_join_all};
 use sha2::{Digest, Sha256};
+use tokio::time::timeout;
 
 use crate::supervisor;
 pub(crate) use site::imagine;
@@ -40,6 +42,8 @@ use session::{Session, wants_asking};
 pub(crate) const MIRRORS: &str = ".paddle_packages";
 /// How long a supervisor may take to answer, once its host has been reached.
 const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(30);
+/// How long `ssh` may take to read its configuration, which may run commands.
+const RESOLVE: Duration = Duration::from_secs(30);
 
 /// Hosts that have been reached, in the order of their ranks.
 pub struct Cluster {
@@ -315,10 +319,14 @@ async fn prepare_one(
 /// The address that ssh would connect to. A name that only ssh can resolve, behind a jump host, is
 /// left for the hosts to resolve.
 async fn resolve(reach: &Reach, host: &Host) -> Result<String> {
-    let output = tokio::process::Command::new("ssh")
-        .args(command::describe(reach, host))
-        .output()
+    let mut command = tokio::process::Command::new("ssh");
+    command.args(command::describe(reach, host)).kill_on_drop(true);
+    let output = timeout(RESOLVE, command.output())
         .await
+        .map_err(|_| {
+            let message = "ssh takes too long to say how it reaches this host";
+            Error::new(Kind::Timeout, message).with("host", host).with("seconds", RESOLVE.as_secs())
+        })?
         .map_err(|source| Error::io("cannot run ssh: is it installed?", source))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let name = text.lines().find_map(|line| line.strip_prefix("hostname "));

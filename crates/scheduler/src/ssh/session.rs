@@ -14,6 +14,7 @@ use super::command::{self, Connection, Reach};
 use super::host::Host;
 use super::message::{self, Reply, Request};
 use super::package::Manifest;
+use super::patience::Patient;
 use super::transfer;
 
 /// A host that answers.
@@ -22,8 +23,8 @@ pub(super) struct Session {
     /// Where other connections to this host find this one.
     pub(super) control: PathBuf,
     child: Child,
-    input: BufWriter<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    input: BufWriter<Patient<ChildStdin>>,
+    output: BufReader<Patient<ChildStdout>>,
     /// What `ssh` and the far side print on standard error, which is little.
     complaints: JoinHandle<String>,
 }
@@ -34,6 +35,8 @@ const NOISE_BYTES_MAX: u64 = 64 << 10;
 const COMPLAINT_BYTES_MAX: u64 = 16 << 10;
 /// How long the end of `ssh` is waited for once its input is closed.
 const END: Duration = Duration::from_secs(10);
+/// How long a host may take to run `paddle`, once nobody has to be asked for a password.
+const GREETING: Duration = Duration::from_secs(60);
 /// A shell that keeps Ctrl-C from `ssh`: the launcher ends jobs in an orderly way.
 const SHIELD: [&str; 3] = ["sh", "-c", "trap '' INT QUIT; exec ssh \"$@\""];
 
@@ -69,11 +72,20 @@ impl Session {
             host: host.clone(),
             control: control.to_owned(),
             child,
-            input: BufWriter::new(input),
-            output: BufReader::new(output),
+            input: BufWriter::new(Patient::new(input)),
+            output: BufReader::new(Patient::new(output)),
             complaints,
         };
-        match session.greeting().await? {
+        let greeting = match connection {
+            Connection::Asking => session.greeting().await,
+            _ => timeout(GREETING, session.greeting()).await.unwrap_or_else(|_| {
+                let message = "this host does not run paddle: its shell or its disk hangs";
+                Err(Error::new(Kind::Unavailable, message)
+                    .with("host", host)
+                    .with("seconds", GREETING.as_secs()))
+            }),
+        };
+        match greeting? {
             Reply::Opened { version: message::VERSION, release: theirs } if theirs == release => {
                 Ok(session)
             }
@@ -105,10 +117,11 @@ impl Session {
 
     /// Asks, and waits for the answer. A refusal is an error that names the host.
     pub(super) async fn ask(&mut self, request: &Request) -> Result<Reply> {
-        if message::write(&mut self.input, request).await.is_err() {
-            return Err(self.lost().await);
+        match message::write(&mut self.input, request).await {
+            Ok(()) => self.answer().await,
+            Err(error) if error.kind() == Kind::Timeout => Err(self.broken(error)),
+            Err(_) => Err(self.lost().await),
         }
-        self.answer().await
     }
 
     pub(super) async fn answer(&mut self) -> Result<Reply> {
@@ -119,7 +132,7 @@ impl Session {
             }
             Ok(Some(reply)) => Ok(reply),
             Ok(None) => Err(self.lost().await),
-            Err(error) => Err(error.with("host", &self.host)),
+            Err(error) => Err(self.broken(error)),
         }
     }
 
@@ -135,16 +148,24 @@ impl Session {
         match result {
             // The far side has left; why is in its own words.
             Err(error) if error.kind() == Kind::Unavailable => Err(self.lost().await),
-            result => result.map_err(|error| error.with("host", &self.host)),
+            result => result.map_err(|error| self.broken(error)),
         }
     }
 
     /// Takes in the files that an answer announced.
     pub(super) async fn receive(&mut self, root: &Path, manifest: &Manifest) -> Result<()> {
         let paths = manifest.files_missing_in(&Manifest::default());
-        transfer::receive(root, manifest, &paths, &mut self.output)
-            .await
-            .map_err(|error| error.with("host", &self.host))
+        let received = transfer::receive(root, manifest, &paths, &mut self.output).await;
+        received.map_err(|error| self.broken(error))
+    }
+
+    /// A connection on which nothing moves is as good as none: the host is lost.
+    fn broken(&self, error: Error) -> Error {
+        match error.kind() {
+            Kind::Timeout => Error::new(Kind::Unavailable, "this host hangs").because(error),
+            _ => error,
+        }
+        .with("host", &self.host)
     }
 
     /// An answer that makes no sense.

@@ -4,7 +4,7 @@
 //! the open file (`flock`), which decides, and one of the process (`fcntl`), of which the kernel
 //! tells who has it. So the process to end is never read from a file that a job could have written.
 
-use super::leftover;
+use super::processes;
 use contract::{Error, Kind, Result};
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::process::{Flock, FlockType, Pid, Signal, fcntl_getlk, kill_process};
@@ -141,7 +141,7 @@ pub fn kill_stopped_holder(path: &Path, silence_max: Duration) -> Result<()> {
     let silence = last_beat(path).and_then(|beat| beat.elapsed().ok()).unwrap_or_default();
     if silence > silence_max
         && let Some(pid) = holder(path)?
-        && let Some(parent) = leftover::parent_of_stopped(pid)
+        && let Some(parent) = processes::parent_of_stopped(pid)
     {
         tracing::warn!(pid = pid.as_raw_nonzero(), "a job's conductor is stopped; killing it");
         // Either may have ended a moment ago, or be somebody else's.

@@ -23,6 +23,7 @@ pub mod host;
 pub mod keeper;
 pub mod lock;
 pub mod message;
+pub mod processes;
 
 mod child;
 mod figures;

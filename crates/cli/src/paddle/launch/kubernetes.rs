@@ -91,7 +91,7 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     let (package, source) = match &own.remote_workspace {
         Some(path) => (Package::Present(path.clone()), None),
         None => {
-            let place = program::Place { workspace: &here, search_path: None };
+            let place = program::Whereabouts { workspace: &here, search_path: None };
             program::check(&spec.program, place)?;
             // Logs and models of earlier jobs stay here.
             let top = |dir: &str| dir.split('/').next().unwrap_or_default().to_owned();

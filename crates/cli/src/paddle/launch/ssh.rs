@@ -79,7 +79,7 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     spec.use_gpu = args.use_gpu.or(conf.use_gpu);
     trainer::set_elsewhere(&mut spec, args)?;
     if let Some(source) = &source {
-        let here = program::Place { workspace: source, search_path: None };
+        let here = program::Whereabouts { workspace: source, search_path: None };
         program::check(&spec.program, here)?;
     }
     let place = Place::Ssh(SshPlace {

@@ -23,7 +23,7 @@ pub(super) fn set_here(
     }
     let search_path = search_path(args);
     let words = program::with_interpreter(&args.program, Some(&search_path));
-    let place = program::Place { workspace, search_path: Some(&search_path) };
+    let place = program::Whereabouts { workspace, search_path: Some(&search_path) };
     program::check(&words, place)?;
     spec.program = words;
     Ok(())

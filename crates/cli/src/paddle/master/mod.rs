@@ -14,7 +14,7 @@ use args::{Serve, Verb};
 use contract::Result;
 use contract::env::Environment;
 use contract::port::Ports;
-use contract::ready::Ready;
+use contract::ready::{Farewell, Ready};
 use contract::role::Role;
 use std::process::ExitCode;
 
@@ -39,7 +39,8 @@ fn serve(args: Serve, environment: Environment) -> Result<ExitCode> {
     let master = Master::open(config)?;
     let stop = service::stop_on_signal()?;
     service::announce(&Ready { role: Role::Master, rank: None, addresses, ports })?;
-    master.run(listeners.into_iter().flatten().collect(), &stop)?;
+    let trainers_joined = master.run(listeners.into_iter().flatten().collect(), &stop)?;
+    service::say(&Farewell { trainers_joined }.render()?)?;
     tracing::info!("the master has ended");
     Ok(ExitCode::SUCCESS)
 }

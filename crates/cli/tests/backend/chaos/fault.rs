@@ -8,6 +8,7 @@ use super::Dice;
 use super::trainer::{Gate, Told};
 use super::training::{DEADLINE, Setting};
 use crate::backend::job::{Job, signal};
+use crate::backend::processes::processes_with;
 use contract::state::{ReplicaState, State};
 use std::time::{Duration, Instant};
 
@@ -221,11 +222,6 @@ fn choose(job: &Job<'_>, setting: &Setting, kind: Kind, dice: &mut Dice) -> Vec<
 /// Everything of a machine; where there is only one, the whole job.
 fn of_host(job: &Job<'_>, dice: &mut Dice) -> Vec<(String, u32)> {
     let host = job.harness.workspace(job.folder(), dice.below(2) as u32);
-    let is_there = |pid: &u32| {
-        let read = |name| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
-        let text = [read("environ"), read("cmdline")].concat();
-        String::from_utf8_lossy(&text).contains(host.to_str().unwrap())
-    };
-    let all = job.processes().into_iter().filter(is_there);
+    let all = processes_with(host.to_str().unwrap()).into_iter();
     all.map(|pid| (format!("{pid} of a host"), pid)).collect()
 }

@@ -1,6 +1,7 @@
 //! What replicas are told.
 
 use crate::backend::job::{Harness, Job};
+use crate::backend::processes;
 use contract::env::{Environment, SetBy, variable};
 use contract::mode::Mode;
 use contract::role::Role;
@@ -55,9 +56,7 @@ pub(crate) fn the_token_is_in_no_argument_list(harness: &dyn Harness) {
     job.submit().await_file(0, "started");
     let token = job.submission.token.expose().to_owned();
     assert!(job.processes().len() >= 2, "the job runs");
-    let lists = std::fs::read_dir("/proc").unwrap().flatten();
-    for list in lists.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok()) {
-        let list = String::from_utf8_lossy(&list).into_owned();
+    for list in processes::all().into_iter().map(processes::arguments) {
         assert!(!list.contains(&token), "{list}");
     }
     job.block(job.jobs.kill(job.id(), true)).unwrap();

@@ -1,6 +1,7 @@
 //! Jobs whose own machinery is killed.
 
 use crate::backend::job::{Harness, Job, signal};
+use crate::backend::processes::arguments;
 use contract::state::{JobState, State};
 use scheduler::Backend;
 use scheduler::record::{Ending, Verdict};
@@ -145,11 +146,8 @@ pub(crate) fn a_killed_supervisor_is_a_fault_like_any_other(harness: &dyn Harnes
         job.submit().await_file(0, "started-0");
         let supervisors = job.processes_running("supervise");
         // That of mpirun runs no replica: it is not the one to kill here.
-        let is_of_mpirun = |pid: &u32| {
-            let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&arguments).contains("/mpirun\0")
-        };
-        let victim = supervisors.iter().find(|pid| !is_of_mpirun(pid)).unwrap();
+        let victim = supervisors.iter().find(|pid| !arguments(**pid).contains("/mpirun\0"));
+        let victim = victim.unwrap();
         signal(*victim, "KILL");
         job.await_end()
     };

@@ -3,7 +3,7 @@
 //! sequence in their order and the others behind it.
 
 use super::super::{Initial, Run, Slot, expect_dense, expect_sequence};
-use super::{Place, Projection};
+use super::{Projection, Wiring};
 use crate::argument::Argument;
 use crate::row_sums::{RowLists, row_sums};
 use crate::shape::Shape;
@@ -55,7 +55,7 @@ impl Projection for Context {
         Ok((input.size.saturating_mul(self.length), self.has_parameter().then_some(slot)))
     }
 
-    fn forward(&self, run: &Run<'_>, at: &Place, inputs: &[&Argument]) -> Result<Tensor<2>> {
+    fn forward(&self, run: &Run<'_>, at: &Wiring, inputs: &[&Argument]) -> Result<Tensor<2>> {
         let mut x = inputs[0].dense()?;
         let [rows, width] = x.dims();
         let [before, _] = self.missing();

@@ -2,7 +2,7 @@
 
 use super::super::img_conv::ImageConvolution;
 use super::super::{Layer, Run, Slot};
-use super::{Place, Projection};
+use super::{Projection, Wiring};
 use crate::argument::Argument;
 use crate::image::Image;
 use crate::shape::Shape;
@@ -29,7 +29,7 @@ impl Projection for ImageConvolution {
         Ok((plan.shape.size, slot.map(|slot| Slot { name: format!("w{place}"), ..slot })))
     }
 
-    fn forward(&self, run: &Run<'_>, at: &Place, inputs: &[&Argument]) -> Result<Tensor<2>> {
+    fn forward(&self, run: &Run<'_>, at: &Wiring, inputs: &[&Argument]) -> Result<Tensor<2>> {
         let convolution = self.convolution(&run.shapes[at.input])?;
         let x = inputs[0].dense()?;
         let zeros = || Tensor::zeros([1, self.filters], &x.device());

@@ -1,7 +1,7 @@
 //! Every column times its own learnt number.
 
 use super::super::{Run, Slot, expect_dense};
-use super::{Place, Projection};
+use super::{Projection, Wiring};
 use crate::argument::Argument;
 use crate::shape::Shape;
 use burn::tensor::Tensor;
@@ -23,7 +23,7 @@ impl Projection for Dotmul {
         Ok((inputs[0].size, Some(Slot::weight(place, [1, inputs[0].size]))))
     }
 
-    fn forward(&self, run: &Run<'_>, at: &Place, inputs: &[&Argument]) -> Result<Tensor<2>> {
+    fn forward(&self, run: &Run<'_>, at: &Wiring, inputs: &[&Argument]) -> Result<Tensor<2>> {
         Ok(inputs[0].dense()? * run.parameter(at.slot))
     }
 }

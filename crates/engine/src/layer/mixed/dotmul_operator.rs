@@ -1,7 +1,7 @@
 //! Two inputs multiplied column by column, times `scale`.
 
 use super::super::{Run, Slot, expect_dense, expect_same_size};
-use super::{Place, Projection};
+use super::{Projection, Wiring};
 use crate::argument::Argument;
 use crate::shape::Shape;
 use burn::tensor::Tensor;
@@ -35,7 +35,7 @@ impl Projection for DotmulOperator {
         Ok((inputs[0].size, None))
     }
 
-    fn forward(&self, _run: &Run<'_>, _at: &Place, inputs: &[&Argument]) -> Result<Tensor<2>> {
+    fn forward(&self, _run: &Run<'_>, _at: &Wiring, inputs: &[&Argument]) -> Result<Tensor<2>> {
         Ok((inputs[0].dense()? * inputs[1].dense()?).mul_scalar(self.scale))
     }
 }

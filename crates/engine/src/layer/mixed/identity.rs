@@ -1,7 +1,7 @@
 //! The input itself, or some of its columns.
 
 use super::super::{Run, Slot, expect_dense};
-use super::{Place, Projection};
+use super::{Projection, Wiring};
 use crate::argument::Argument;
 use crate::shape::Shape;
 use burn::tensor::Tensor;
@@ -42,7 +42,7 @@ impl Projection for Identity {
         Ok((size, None))
     }
 
-    fn forward(&self, _run: &Run<'_>, _at: &Place, inputs: &[&Argument]) -> Result<Tensor<2>> {
+    fn forward(&self, _run: &Run<'_>, _at: &Wiring, inputs: &[&Argument]) -> Result<Tensor<2>> {
         let input = inputs[0].dense()?;
         let [_, width] = input.dims();
         Ok(match self.offset {

@@ -98,11 +98,11 @@ trait Projection {
     }
 
     /// Its output.
-    fn forward(&self, run: &Run<'_>, at: &Place, inputs: &[&Argument]) -> Result<Tensor<2>>;
+    fn forward(&self, run: &Run<'_>, at: &Wiring, inputs: &[&Argument]) -> Result<Tensor<2>>;
 }
 
 /// What belongs to a projection of all that the layer has.
-struct Place {
+struct Wiring {
     /// The first of its inputs.
     input: usize,
     /// Its parameter.
@@ -222,8 +222,8 @@ impl Layer for Mixed {
             let taken = &inputs[input..input + projection.inputs()];
             let filters = projection.filters().unwrap_or(0);
             let part = |bias: &Tensor<2>| bias.clone().narrow(1, filters_before, filters);
-            let place = Place { input, slot, bias: bias.map(part) };
-            outputs.push(projection.forward(run, &place, taken)?);
+            let wiring = Wiring { input, slot, bias: bias.map(part) };
+            outputs.push(projection.forward(run, &wiring, taken)?);
             slot += usize::from(projection.has_parameter());
             if self.is_concatenated {
                 filters_before += filters;

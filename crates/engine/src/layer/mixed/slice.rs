@@ -1,7 +1,7 @@
 //! Some ranges of columns of the input, side by side.
 
 use super::super::{Run, Slot, expect_dense};
-use super::{Place, Projection};
+use super::{Projection, Wiring};
 use crate::argument::Argument;
 use crate::shape::Shape;
 use burn::tensor::Tensor;
@@ -45,7 +45,7 @@ impl Projection for Slice {
         Ok((size, None))
     }
 
-    fn forward(&self, _run: &Run<'_>, _at: &Place, inputs: &[&Argument]) -> Result<Tensor<2>> {
+    fn forward(&self, _run: &Run<'_>, _at: &Wiring, inputs: &[&Argument]) -> Result<Tensor<2>> {
         let input = inputs[0].dense()?;
         let parts = self.slices.iter();
         let parts = parts.map(|(start, end)| input.clone().narrow(1, *start, end - start));

@@ -1,7 +1,7 @@
 //! The rows of a table that the input's ids ask for; lists of ids give the sum of their rows.
 
 use super::super::{Run, Slot};
-use super::{Place, Projection, size_of};
+use super::{Projection, Wiring, size_of};
 use crate::argument::Argument;
 use crate::row_sums::row_sums;
 use crate::shape::{Shape, Value};
@@ -33,7 +33,7 @@ impl Projection for Table {
         Ok((wanted, Some(Slot::table(place, input, wanted))))
     }
 
-    fn forward(&self, run: &Run<'_>, at: &Place, inputs: &[&Argument]) -> Result<Tensor<2>> {
+    fn forward(&self, run: &Run<'_>, at: &Wiring, inputs: &[&Argument]) -> Result<Tensor<2>> {
         Ok(row_sums(run.parameter(at.slot), run.lists(at.slot, inputs[0])?))
     }
 }

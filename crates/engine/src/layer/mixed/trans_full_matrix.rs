@@ -1,7 +1,7 @@
 //! `x·wᵀ`, so that a matrix can be shared with a full matrix projection the other way.
 
 use super::super::{Run, Slot, expect_dense};
-use super::{Place, Projection, size_of};
+use super::{Projection, Wiring, size_of};
 use crate::argument::Argument;
 use crate::shape::Shape;
 use burn::tensor::Tensor;
@@ -28,7 +28,7 @@ impl Projection for TransFullMatrix {
         Ok((wanted, Some(Slot::weight(place, [wanted, input.size]))))
     }
 
-    fn forward(&self, run: &Run<'_>, at: &Place, inputs: &[&Argument]) -> Result<Tensor<2>> {
+    fn forward(&self, run: &Run<'_>, at: &Wiring, inputs: &[&Argument]) -> Result<Tensor<2>> {
         Ok(inputs[0].dense()?.matmul(run.parameter(at.slot).transpose()))
     }
 }

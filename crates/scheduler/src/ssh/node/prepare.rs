@@ -11,13 +11,18 @@ use std::path::{Path, PathBuf};
 
 use contract::{Error, Kind, Result};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use tokio::io::{AsyncBufRead, AsyncWrite};
+use tokio::time::{Duration, Instant, sleep};
 
 use super::super::message::{self, Package, Prepare, Reply};
 use super::super::package::{Manifest, expand};
 use super::super::transfer::{self, prune, shape};
 use crate::jobs::check::no_topology;
 
+/// How long another launch may have its turn at a mirror. Less than the conductor waits for us.
+const TURN: Duration = Duration::from_secs(300);
+const LOOK: Duration = Duration::from_millis(50);
 const LIST: &str = "train.list";
 /// Where the whole list is kept, so that it can be shared out again.
 const WHOLE_LIST: &str = "train.list.all";
@@ -48,7 +53,7 @@ pub(super) async fn prepare(
         return Ok(directory);
     }
     let mirror = expand(&package.mirror, home);
-    let _lock = lock(&mirror)?;
+    let _lock = lock(&mirror).await?;
     update(&mirror, package, input, output).await?;
     check_topology(&mirror, request)?;
     let pending = pending(&directory, request.is_again)?;
@@ -62,15 +67,28 @@ pub(super) async fn prepare(
 }
 
 /// Two launches of one package take turns at its mirror.
-fn lock(mirror: &Path) -> Result<fs::File> {
+async fn lock(mirror: &Path) -> Result<fs::File> {
     let path = mirror.with_extension("lock");
     let refused = |source| Error::io("cannot use ROOT_DIR", source).with("file", path.display());
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(refused)?;
     }
     let file = fs::File::create(&path).map_err(refused)?;
-    flock(&file, FlockOperation::LockExclusive).map_err(|source| refused(source.into()))?;
-    Ok(file)
+    let deadline = Instant::now() + TURN;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => sleep(LOOK).await,
+            Err(Errno::WOULDBLOCK) => {
+                let message = "another launch copies the same package to this host and does not \
+                               end: end it, or give the job another name";
+                return Err(Error::new(Kind::Conflict, message)
+                    .with("file", path.display())
+                    .with("seconds", TURN.as_secs()));
+            }
+            Err(errno) => return Err(refused(errno.into())),
+        }
+    }
 }
 
 async fn update(
