@@ -4,8 +4,8 @@ that were measured on this machine.
 Assumptions, all here:
 
 - A trainer has one core and computes a step of 512 samples in what its processor time says, times
-  a factor that varies by 10 % from step to step (log-normal). It waits for its values: parsing,
-  pulling and pushing do not overlap with computing (overlap is what could be gained).
+  a factor that varies by 10 % from step to step (log-normal). It waits for its values: that rows
+  are pushed and pulled while the next step is computed is left out, as dense values are waited for.
 - A server has one core. Keys and dense elements are dealt out evenly, so each of P servers has
   1/P of a step's work, and a fixed cost per request, which trainers pay too.
 - Trainers and servers each have a network of 10 Gbit/s to themselves, and 100 µs between them.

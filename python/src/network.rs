@@ -70,6 +70,10 @@ impl Batch {
         }
     }
 
+    pub(crate) fn is_announced(&self) -> bool {
+        matches!(&*self.fed(), Some(Fed::Announced(_)))
+    }
+
     /// Keeps what became of the batch for its run.
     pub(crate) fn put_back(&self, fed: Fed) {
         *self.fed() = Some(fed);

@@ -97,11 +97,30 @@ impl Trainer {
         Ok((step.cost, step.metrics))
     }
 
-    /// Says which batch comes next: it is made ready, and its rows come, beside the others.
+    /// Says which batch comes after those announced before: it is made ready, and its rows come,
+    /// beside the others. One that is announced already stays where it is.
     fn announce(&self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
+        if batch.is_announced() {
+            return Ok(());
+        }
         let given = batch.take_given()?;
         batch.put_back(self.with(py, |steps| steps.announce(given))?.into());
         Ok(())
+    }
+
+    /// How many batches it pays to announce before they are run.
+    fn lookahead(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |steps| Ok(steps.lookahead()))
+    }
+
+    /// How many of the last updates nobody has confirmed yet.
+    fn under_way(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |steps| Ok(steps.under_way()))
+    }
+
+    /// Waits until every update is confirmed.
+    fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, Steps::settle)
     }
 
     /// Applies the gradients of the last batch.
@@ -148,7 +167,7 @@ impl Trainer {
         self.with(py, Steps::rest)
     }
 
-    /// The first checkpoint that will have all gradients so far.
+    /// The first checkpoint that will have all gradients that are confirmed so far.
     fn next_cut(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         self.with(py, |steps| Ok(steps.next_cut()))
     }

@@ -1,12 +1,12 @@
-//! The next batch, made ready on a thread of its own while another one is computed.
+//! The next batches, made ready on a thread of their own while another one is computed.
 //!
 //! Making ready is checking a batch and gathering its keys. It needs no values, so it changes no bit
-//! of the training in any mode; but the updater can then bring the rows of the next batch in the
+//! of the training in any mode; but the updater can then bring the rows of later batches in the
 //! round trip that takes the gradients of this one.
 
+use crate::ready::{Preparation, Ready};
 use contract::{Error, Kind, Result};
 use engine::batch::Batch;
-use engine::{Network, Prepared};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -51,17 +51,17 @@ enum State {
     /// Not begun: whoever wants it first may do it.
     Fed(Batch),
     Busy,
-    Ready(Arc<Prepared>),
+    Ready(Arc<Ready>),
     Failed(Error),
     Taken,
 }
 
 impl Preparer {
-    pub(crate) fn start(network: Arc<Network>) -> Result<Preparer> {
+    pub(crate) fn start(preparation: Preparation) -> Result<Preparer> {
         let (slots, announced) = channel::<Arc<Slot>>();
         std::thread::Builder::new()
             .name("trainer-ahead".to_owned())
-            .spawn(move || announced.iter().for_each(|slot| slot.prepare(&network)))
+            .spawn(move || announced.iter().for_each(|slot| slot.prepare(&preparation)))
             .map_err(|source| Error::io("cannot start a thread that prepares batches", source))?;
         Ok(Preparer { slots })
     }
@@ -78,18 +78,18 @@ impl Preparer {
 
 impl Announced {
     /// Waits until the batch is ready; `None` if that failed, which [`Announced::take`] tells.
-    pub(crate) fn look(&self, network: &Network) -> Option<Arc<Prepared>> {
-        match &*self.0.wait(network).ok()? {
-            State::Ready(prepared) => Some(Arc::clone(prepared)),
+    pub(crate) fn look(&self, preparation: &Preparation) -> Option<Arc<Ready>> {
+        match &*self.0.wait(preparation).ok()? {
+            State::Ready(ready) => Some(Arc::clone(ready)),
             _ => None,
         }
     }
 
     /// Waits until the batch is ready and takes it.
-    pub(crate) fn take(self, network: &Network) -> Result<Arc<Prepared>> {
-        let mut state = self.0.wait(network)?;
+    pub(crate) fn take(self, preparation: &Preparation) -> Result<Arc<Ready>> {
+        let mut state = self.0.wait(preparation)?;
         match std::mem::replace(&mut *state, State::Taken) {
-            State::Ready(prepared) => Ok(prepared),
+            State::Ready(ready) => Ok(ready),
             State::Failed(error) => Err(error),
             _ => Err(Error::new(Kind::Conflict, "this batch has been run already")),
         }
@@ -107,30 +107,30 @@ impl Announced {
 
 impl Slot {
     /// Makes the batch ready, unless somebody has begun to.
-    fn prepare(&self, network: &Network) {
+    fn prepare(&self, preparation: &Preparation) {
         let fed = match &mut *self.lock() {
             state @ State::Fed(_) => std::mem::replace(state, State::Busy),
             _ => return,
         };
         let State::Fed(batch) = fed else { return };
         // A panic is a bug, but must not leave others waiting for ever.
-        let prepared = catch_unwind(AssertUnwindSafe(|| network.prepare(batch)));
+        let ready = catch_unwind(AssertUnwindSafe(|| preparation.prepare(batch)));
         let panicked = || Error::new(Kind::Conflict, "preparing a batch has panicked");
-        *self.lock() = match prepared.unwrap_or_else(|_| Err(panicked())) {
-            Ok(prepared) => State::Ready(Arc::new(prepared)),
+        *self.lock() = match ready.unwrap_or_else(|_| Err(panicked())) {
+            Ok(ready) => State::Ready(ready),
             Err(error) => State::Failed(error),
         };
         self.changed.notify_all();
     }
 
-    fn wait(&self, network: &Network) -> Result<MutexGuard<'_, State>> {
+    fn wait(&self, preparation: &Preparation) -> Result<MutexGuard<'_, State>> {
         if self.process != std::process::id() {
             return Err(Error::new(
                 Kind::Conflict,
                 "this batch was announced before the process forked; announce it in the child",
             ));
         }
-        self.prepare(network);
+        self.prepare(preparation);
         let mut state = self.lock();
         while matches!(*state, State::Busy) {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);

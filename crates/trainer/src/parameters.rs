@@ -22,6 +22,9 @@ pub struct Parameters {
     homes: Mutex<BTreeMap<DescriptionIndex, Arc<Servers>>>,
 }
 
+/// The servers that have a parameter, and its index there; `None` if it is in this process.
+type Home = Option<(Arc<Servers>, ModelIndex)>;
+
 impl Parameters {
     /// A model whose first values follow from its descriptions and `seed`.
     ///
@@ -130,7 +133,7 @@ impl Parameters {
     ) -> Result<()> {
         self.values.check_range(index, first, out.len())?;
         if !self.description(index).is_sparse {
-            return match self.average(index, view) {
+            return match self.average(index, view)? {
                 None => self.values.read_range(index, first, out, view),
                 Some(_) => {
                     let value = self.fetch_dense(index, view)?;
@@ -167,8 +170,9 @@ impl Parameters {
             let keys: Vec<u64> = (first / width..end / width).collect();
             return self.store_rows_at(index, &keys, values);
         }
+        let home = self.home(index)?;
         let value = self.values.set_range(index, first as usize, values)?;
-        match self.home(index) {
+        match home {
             Some((servers, at)) => servers.store_dense(at, &value),
             None => Ok(()),
         }
@@ -178,7 +182,7 @@ impl Parameters {
     /// may be missing.
     pub fn scan(&self, name: &str, view: View, page: Page<'_>) -> Result<()> {
         let index = self.index(name)?;
-        match self.home(index).filter(|_| self.description(index).is_sparse) {
+        match self.home(index)?.filter(|_| self.description(index).is_sparse) {
             Some((servers, at)) => servers.scan(at, view, page),
             None => self.values.scan(index, view, page),
         }
@@ -186,7 +190,7 @@ impl Parameters {
 
     /// All elements of a dense parameter.
     pub(crate) fn fetch_dense(&self, index: DescriptionIndex, view: View) -> Result<Arc<Vec<f32>>> {
-        let Some((servers, at)) = self.average(index, view) else {
+        let Some((servers, at)) = self.average(index, view)? else {
             return self.values.dense(index, view);
         };
         let mut values = vec![0.0; self.values.elements(index)? as usize];
@@ -228,7 +232,7 @@ impl Parameters {
     ) -> Result<()> {
         self.values.check_rows(index, keys, out.len())?;
         if self.description(index).is_sparse {
-            return match self.home(index) {
+            return match self.home(index)? {
                 Some((servers, at)) => servers.fetch_rows(at, keys, view, out),
                 None => self.values.read_rows(index, keys, out, view),
             };
@@ -245,7 +249,7 @@ impl Parameters {
         self.values.check_rows(index, keys, values.len())?;
         let width = self.description(index).width();
         if self.description(index).is_sparse {
-            return match self.home(index) {
+            return match self.home(index)? {
                 Some((servers, at)) => servers.store_rows(at, keys, width, values),
                 None => self.values.set_rows(index, keys, values),
             };
@@ -277,16 +281,17 @@ impl Parameters {
         self.homes().retain(|index, _| !trained.contains(index));
     }
 
-    /// The servers that have a parameter, and its index there.
-    fn home(&self, index: DescriptionIndex) -> Option<(Arc<Servers>, ModelIndex)> {
-        let servers = Arc::clone(self.homes().get(&index)?);
-        let at = servers.index(index)?;
-        Some((servers, at))
+    /// The servers that have a parameter, and its index there. Waits for a step that is under way:
+    /// what is read then has it, and what is written comes after it.
+    fn home(&self, index: DescriptionIndex) -> Result<Home> {
+        let Some(servers) = self.homes().get(&index).cloned() else { return Ok(None) };
+        servers.settle()?;
+        Ok(servers.index(index).map(|at| (servers, at)))
     }
 
     /// The servers that have to be asked for all elements of a dense parameter.
-    fn average(&self, index: DescriptionIndex, view: View) -> Option<(Arc<Servers>, ModelIndex)> {
-        if view == View::Averaged { self.home(index) } else { None }
+    fn average(&self, index: DescriptionIndex, view: View) -> Result<Home> {
+        Ok(self.home(index)?.filter(|_| view == View::Averaged))
     }
 
     fn homes(&self) -> MutexGuard<'_, BTreeMap<DescriptionIndex, Arc<Servers>>> {

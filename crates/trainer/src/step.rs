@@ -5,26 +5,28 @@ use crate::ahead::{Announced, Fed, Preparer};
 use crate::matching::Matching;
 use crate::model_file::{self, Beside, WriteState};
 use crate::parameters::Parameters;
+use crate::ready::{Computed, Preparation, Ready};
 use crate::recipe::Recipe;
 use crate::servers::Servers;
-use crate::updater::{Local, Remote, RemoteConfig, Resume, Rows as Brought, Updater};
-use crate::values::{DescriptionIndex, View};
+use crate::updater::{Local, Remote, RemoteConfig, Resume, Updater};
+use crate::values::View;
 use contract::{Error, Result};
 use engine::batch::{Batch, Output, Rows};
 use engine::evaluator::Tally;
-use engine::{Culprit, Network, NetworkIndex, Prepared, Seen};
+use engine::{Culprit, Network, NetworkIndex, Seen};
 use pserver::client::Restored;
+use std::collections::VecDeque;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use table::gradient::Gradient;
+use table::gradient::{Gradient, are_finite};
 use table::optimizer::Optimizer;
 
 /// A network, its values, and who changes them.
 pub struct Trainer {
     network: Arc<Network>,
     parameters: Arc<Parameters>,
-    matching: Matching,
+    matching: Arc<Matching>,
     recipe: Recipe,
     updater: Box<dyn Updater>,
     /// Where the updater trains, unless it is in this process.
@@ -39,8 +41,8 @@ pub struct Trainer {
     last: Option<Last>,
     /// Makes batches ready that were announced; started with the first.
     preparer: Option<Preparer>,
-    /// The batch that was announced last, and rows that came for it.
-    next: Option<Next>,
+    /// Batches that were announced and not computed yet.
+    coming: VecDeque<Announced>,
     test_view: View,
     /// While a test is under way: its dense values, in the order of the network.
     tested: Option<Vec<Option<Arc<Vec<f32>>>>>,
@@ -57,20 +59,10 @@ pub struct Step {
     pub metrics: Vec<(String, f64)>,
 }
 
-/// A batch that comes next.
-struct Next {
-    batch: Announced,
-    rows: Option<Brought>,
-    /// [`Servers::writes`] when the rows came.
-    writes: u64,
-}
-
 /// The batch that was computed last.
 struct Last {
-    prepared: Arc<Prepared>,
+    computed: Arc<Computed>,
     seen: Seen,
-    /// In the order of the network.
-    gradients: Vec<Option<Vec<f32>>>,
     /// In the order of the network: new values of what is measured, not learnt.
     measured: Vec<Option<Vec<f32>>>,
     is_due: bool,
@@ -128,13 +120,13 @@ impl Trainer {
             test_tally: network.tally()?,
             network,
             parameters,
-            matching,
+            matching: Arc::new(matching),
             updater,
             servers: None,
             steps: 0,
             last: None,
             preparer: None,
-            next: None,
+            coming: VecDeque::new(),
             test_view: view_of(&recipe.optimizer),
             recipe,
             tested: None,
@@ -151,33 +143,40 @@ impl Trainer {
         &self.parameters
     }
 
-    /// Says which batch comes next, so that it is made ready, and its rows come, while others are
-    /// computed and applied. What comes to nothing is told by [`Trainer::forward_backward`].
+    /// Says which batch comes after those that were announced before, so that it is made ready, and
+    /// its rows come, while others are computed and applied. What comes to nothing is told by
+    /// [`Trainer::forward_backward`].
     pub fn announce(&mut self, batch: Batch) -> Result<Announced> {
         let preparer = match &self.preparer {
             Some(preparer) => preparer,
-            None => self.preparer.insert(Preparer::start(Arc::clone(&self.network))?),
+            None => self.preparer.insert(Preparer::start(self.preparation())?),
         };
         let batch = preparer.announce(batch);
-        self.next = Some(Next { batch: batch.share(), rows: None, writes: 0 });
+        self.coming.push_back(batch.share());
         Ok(batch)
     }
 
-    /// The batch as it is computed, and its rows if they have come and are still the current ones.
-    fn make_ready(&mut self, batch: Fed) -> Result<(Arc<Prepared>, Option<Brought>)> {
-        let announced = match batch {
-            Fed::Given(batch) => return Ok((Arc::new(self.network.prepare(batch)?), None)),
-            Fed::Announced(announced) => announced,
-        };
-        let next = self.next.take_if(|next| next.batch.is_same(&announced));
-        let writes = self.writes();
-        let rows = next.filter(|next| next.writes == writes).and_then(|next| next.rows);
-        Ok((announced.take(&self.network)?, rows))
+    /// How many batches it pays to announce before they are computed.
+    pub fn lookahead(&self) -> usize {
+        self.updater.lookahead().max(1)
     }
 
-    /// How often rows on servers were set from here.
-    fn writes(&self) -> u64 {
-        self.servers.as_ref().map_or(0, |servers| servers.writes())
+    /// The batch as it is computed. Those that were announced before it will not come any more.
+    fn make_ready(&mut self, batch: Fed) -> Result<Arc<Ready>> {
+        match batch {
+            Fed::Given(batch) => self.preparation().prepare(batch),
+            Fed::Announced(announced) => {
+                if let Some(place) = self.coming.iter().position(|one| one.is_same(&announced)) {
+                    self.coming.drain(..=place);
+                }
+                announced.take(&self.preparation())
+            }
+        }
+    }
+
+    fn preparation(&self) -> Preparation {
+        let (network, matching) = (Arc::clone(&self.network), Arc::clone(&self.matching));
+        Preparation { network, matching }
     }
 
     /// Computes cost and gradients of a batch. Values change only in [`Trainer::update`].
@@ -187,15 +186,16 @@ impl Trainer {
     /// gradient is not a number; the error then names where that came up first.
     pub fn forward_backward(&mut self, batch: impl Into<Fed>) -> Result<Step> {
         self.last = None;
-        let (prepared, rows) = self.make_ready(batch.into())?;
-        let values = self.updater.fetch(&self.matching.wanted(&prepared), rows)?;
+        let ready = self.make_ready(batch.into())?;
+        let prepared = ready.prepared();
+        let values = self.updater.fetch(&ready)?;
         let values: Vec<&[f32]> = values.iter().map(|values| values.as_slice()).collect();
         // Trainers of one job must not drop the same places out.
         let (rank, trainers) = self.updater.rank();
         let step = self.steps * u64::from(trainers) + u64::from(rank);
-        let trained = self.network.train(&prepared, &values, step)?;
+        let trained = self.network.train(prepared, &values, step)?;
         if !trained.cost.is_finite() {
-            let culprit = self.network.find_culprit(&prepared, &values, step)?;
+            let culprit = self.network.find_culprit(prepared, &values, step)?;
             return Err(not_a_number(trained.cost, culprit));
         }
         self.check_gradients(&trained.gradients)?;
@@ -208,14 +208,17 @@ impl Trainer {
         }
         let (cost, samples) = (trained.cost, prepared.samples());
         let engine::Trained { gradients, measured, seen, .. } = trained;
-        self.last = Some(Last { prepared, seen, gradients, measured, is_due: true });
+        let computed = Arc::new(Computed::new(ready, gradients));
+        self.last = Some(Last { computed, seen, measured, is_due: true });
         Ok(Step { cost, samples, metrics: self.batch_tally.read() })
     }
 
-    /// Applies the gradients of the last batch, once, and takes over what it measured.
+    /// Applies the gradients of the last batch, once, and takes over what it measured. Servers that
+    /// do not train in step may have them a little later: see [`Trainer::under_way`].
     ///
     /// # Errors
-    /// If there is no batch whose gradients were not applied yet, and as of the updater.
+    /// If there is no batch whose gradients were not applied yet, and as of the updater: that a batch
+    /// before could not be applied may be told here.
     pub fn update(&mut self) -> Result<()> {
         let last = self.last.as_mut().filter(|last| last.is_due).ok_or_else(|| {
             Error::new(
@@ -224,27 +227,16 @@ impl Trainer {
             )
         })?;
         last.is_due = false;
-        let (gradients, prepared) = (&last.gradients, &last.prepared);
-        let gradients: Vec<Gradient<'_, DescriptionIndex>> = gradients
-            .iter()
-            .enumerate()
-            .filter_map(|(number, values)| {
-                let index = NetworkIndex(number);
-                let parameter = self.matching.index(index);
-                Some(Gradient::new(parameter, prepared.keys(index), values.as_deref()?))
-            })
-            .collect();
-        let next = self.next.as_ref().and_then(|next| next.batch.look(&self.network));
-        let wanted = next.as_ref().map(|next| self.matching.wanted(next));
-        let (samples, wanted) = (prepared.samples() as u64, wanted.as_deref());
-        let updater = &mut self.updater;
-        let rows = match updater.keeps_state() {
-            true => self.network.share(|| updater.update(&gradients, samples, wanted))?,
-            false => updater.update(&gradients, samples, wanted)?,
+        let preparation = Preparation {
+            network: Arc::clone(&self.network),
+            matching: Arc::clone(&self.matching),
         };
-        let writes = self.servers.as_ref().map_or(0, |servers| servers.writes());
-        if let Some(next) = &mut self.next {
-            (next.rows, next.writes) = (rows, writes);
+        let known = self.coming.iter().take(self.updater.lookahead());
+        let ahead: Vec<_> = known.map_while(|batch| batch.look(&preparation)).collect();
+        let (updater, computed) = (&mut self.updater, &last.computed);
+        match updater.keeps_state() {
+            true => self.network.share(|| updater.update(computed, &ahead))?,
+            false => updater.update(computed, &ahead)?,
         }
         let measured = self.network.parameters().iter().zip(&mut last.measured);
         for (parameter, values) in measured {
@@ -259,9 +251,7 @@ impl Trainer {
     pub fn gradient(&self, name: &str) -> Option<Gradient<'_, NetworkIndex>> {
         let last = self.last.as_ref()?;
         let number = self.network.parameters().iter().position(|one| one.name == name)?;
-        let values = last.gradients[number].as_deref()?;
-        let index = NetworkIndex(number);
-        Some(Gradient::new(index, last.prepared.keys(index), values))
+        last.computed.gradient(NetworkIndex(number))
     }
 
     /// The output of a layer for the last batch. What the network was asked for is as it was
@@ -273,12 +263,12 @@ impl Trainer {
         if let Ok(output) = self.network.output(&last.seen, layer) {
             return Ok(output);
         }
-        let wanted = self.matching.wanted(&last.prepared);
+        let wanted = last.computed.ready().wanted();
         let values =
             wanted.iter().map(|wanted| self.parameters.fetch_wanted(wanted, View::Present));
         let values = values.collect::<Result<Vec<_>>>()?;
         let values: Vec<&[f32]> = values.iter().map(|values| values.as_slice()).collect();
-        self.network.look(&last.prepared, &values, layer)
+        self.network.look(last.computed.ready().prepared(), &values, layer)
     }
 
     /// The gradient of the output of a layer for the last batch, where an evaluator watches it.
@@ -299,18 +289,32 @@ impl Trainer {
 
     /// A pass is over; with several trainers this waits for all.
     pub fn finish_pass(&mut self) -> Result<()> {
-        self.next = None;
+        self.coming.clear();
         self.updater.finish_pass()
     }
 
     /// There is no data for now, but there may be some in this pass: other trainers do not wait for
     /// this one until its next step.
     pub fn rest(&mut self) -> Result<()> {
-        self.next = None;
+        self.coming.clear();
         self.updater.rest()
     }
 
-    /// The first checkpoint that will have all gradients so far; `None` without servers.
+    /// How many of the last updates are under way: nobody has confirmed yet that they were applied.
+    pub fn under_way(&self) -> u64 {
+        self.updater.under_way()
+    }
+
+    /// Waits until no update is under way.
+    ///
+    /// # Errors
+    /// If one could not be applied.
+    pub fn settle(&mut self) -> Result<()> {
+        self.updater.settle()
+    }
+
+    /// The first checkpoint that will have all gradients but those that are under way; `None`
+    /// without servers.
     pub fn next_cut(&self) -> Option<u64> {
         self.updater.next_cut()
     }
@@ -414,14 +418,11 @@ impl Trainer {
     /// is clipped.
     fn check_gradients(&self, gradients: &[Option<Vec<f32>>]) -> Result<()> {
         for (number, gradient) in gradients.iter().enumerate() {
-            let Some(gradient) = gradient else { continue };
+            let Some(gradient) = gradient.as_ref().filter(|one| !are_finite(one)) else { continue };
             let index = self.matching.index(NetworkIndex(number));
             let description = self.parameters.description(index);
             let is_clipped = self.recipe.own(description).settings.clip.is_some();
-            // The largest magnitude, as bits: unlike a search it is computed many at a time.
-            let largest = |most: u32, number: &f32| most.max(number.to_bits() & MAGNITUDE);
-            let largest = f32::from_bits(gradient.iter().fold(0, largest));
-            if largest.is_nan() || (!is_clipped && largest.is_infinite()) {
+            if !is_clipped || gradient.iter().any(|number| number.is_nan()) {
                 return Err(Error::invalid(format!(
                     "the gradient of a parameter is not a number although the cost is; {ADVICE}"
                 ))
@@ -431,9 +432,6 @@ impl Trainer {
         Ok(())
     }
 }
-
-/// The bits of an f32 without its sign; of these a NaN has more than any number.
-const MAGNITUDE: u32 = 0x7fff_ffff;
 
 const ADVICE: &str = "try a smaller learning rate or a gradient_clipping_threshold, or look at the \
                       data of this batch; the parameters are as before it";

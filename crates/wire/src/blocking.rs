@@ -2,8 +2,11 @@
 
 use contract::{Error, Kind, Result};
 use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::task::{JoinError, JoinHandle};
 
 /// Asked a few times a second while a call waits; an error ends the call with it. Python puts its
 /// check for signals here.
@@ -44,11 +47,18 @@ impl Blocking {
             Some(runtime) if !self.is_forked() => {
                 runtime.block_on(interruptible(self.interrupt.as_ref(), call))
             }
-            _ => Err(Error::new(
-                Kind::Unsupported,
-                "this client was connected before a fork; connect in the child process, as another \
-                 rank",
-            )),
+            _ => Err(forked()),
+        }
+    }
+
+    /// Starts a call on the runtime's threads, to be waited for by [`Blocking::wait`].
+    pub fn start_call<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<Started<T>> {
+        match &self.runtime {
+            Some(runtime) if !self.is_forked() => Ok(Started(runtime.spawn(call))),
+            _ => Err(forked()),
         }
     }
 
@@ -75,6 +85,28 @@ impl fmt::Debug for Blocking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Blocking").field("process", &self.process).finish_non_exhaustive()
     }
+}
+
+/// A call that goes on by itself. Dropping this does not end it.
+pub struct Started<T>(JoinHandle<Result<T>>);
+
+impl<T> Future for Started<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        let ended = |outcome: std::result::Result<Result<T>, JoinError>| {
+            let lost = |source| Error::new(Kind::Conflict, "a call has panicked").because(source);
+            outcome.unwrap_or_else(|source| Err(lost(source)))
+        };
+        Pin::new(&mut self.0).poll(context).map(ended)
+    }
+}
+
+fn forked() -> Error {
+    Error::new(
+        Kind::Unsupported,
+        "this client was connected before a fork; connect in the child process, as another rank",
+    )
 }
 
 async fn interruptible<T>(

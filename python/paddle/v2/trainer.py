@@ -17,7 +17,8 @@ from paddle.v2 import config, event, mistake
 from paddle.v2 import printer as printing
 from paddle.v2.feeding import Feeder, build_network
 from paddle.v2.log import LOGGER
-from paddle.v2.lookahead import Pair, pairs
+from paddle.v2.lookahead import Known
+from paddle.v2.lookahead import batches as known_batches
 from paddle.v2.model_config import Message
 from paddle.v2.optimizer import Optimizer, merge_settings
 from paddle.v2.parameters import Parameters
@@ -186,7 +187,7 @@ class SGD:
         trainer.start_pass()
         batches = 0
         number = self._passes if is_resumed else None
-        for batch_id, (data, following) in enumerate(_batches(reader, number)):
+        for batch_id, (data, following) in enumerate(_batches(reader, number, trainer)):
             batches += 1
             if is_elastic and not cloud.is_dealt():
                 raise mistake.invalid(
@@ -198,8 +199,8 @@ class SGD:
             show.tell(event.BeginIteration(pass_id, batch_id))
             with mistake.reported_here():
                 batch = feeder(data)
-            if following is not None:
-                trainer.announce(following)
+            for each in following:
+                trainer.announce(each)
             total, figures = trainer.forward_backward(batch)
             self._print(trainer, show)
             show.tell(event.EndForwardBackward(pass_id, batch_id, machine))
@@ -292,12 +293,14 @@ class _Show:
             self._handler(happened)
 
 
-def _batches(reader: Callable[[], Any], number: int | None) -> Iterator[Pair]:
+def _batches(
+    reader: Callable[[], Any], number: int | None, trainer: _native.Trainer
+) -> Iterator[Known]:
     """The batches of a pass, which the job's master may hold open for the tasks of others."""
     cloud.begin_pass(number)
-    yield from pairs(reader)
+    yield from known_batches(reader, trainer)
     while cloud.resume_open_pass():
-        yield from pairs(reader)
+        yield from known_batches(reader, trainer)
 
 
 def _check_reader(reader: Any) -> None:

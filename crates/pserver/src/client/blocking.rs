@@ -9,7 +9,7 @@ use contract::Result;
 use std::sync::Arc;
 use table::gradient::Gradient;
 use table::model::ModelIndex;
-use wire::blocking::{self, Interrupt};
+use wire::blocking::{self, Interrupt, Started};
 
 /// A [`Client`] with a runtime of its own, whose calls block. Errors as of the client's.
 ///
@@ -31,6 +31,28 @@ impl Blocking {
         let runtime = blocking::Blocking::start("pserver-client", interrupt)?;
         let client = Arc::new(runtime.wait(Client::connect(config, addresses))?);
         Ok(Blocking { client, runtime })
+    }
+
+    /// Starts a call of the client, which goes on beside others; [`Blocking::finish`] waits for it.
+    pub fn begin_call<T, F>(&self, call: impl FnOnce(Arc<Client>) -> F) -> Result<Started<T>>
+    where
+        F: Future<Output = Result<T>> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.runtime.start_call(call(Arc::clone(&self.client)))
+    }
+
+    /// Waits for a call that was started. One that is interrupted can be waited for again.
+    pub fn finish<T>(&self, started: &mut Started<T>) -> Result<T> {
+        self.wait(started)
+    }
+
+    /// Makes a call here that could be started as well.
+    pub fn make_call<T, F>(&self, call: impl FnOnce(Arc<Client>) -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        self.wait(call(Arc::clone(&self.client)))
     }
 
     /// The client behind it, for what does not wait.

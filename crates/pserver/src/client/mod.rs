@@ -29,7 +29,7 @@ mod unique;
 pub use blocking::Blocking;
 pub use config::{Addresses, ClientConfig};
 pub use unique::deduplicate;
-pub use wire::blocking::Interrupt;
+pub use wire::blocking::{Interrupt, Started};
 /// How to speak TLS, for [`ClientConfig::tls`].
 pub use wire::tls;
 pub use wire::{Retry, fresh_incarnation};
@@ -43,6 +43,8 @@ use split::Shelf;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+pub use step::Part;
+use step::Stepping;
 use table::gradient::Gradient;
 use table::model::ModelIndex;
 use wire::{Connector, Endpoint};
@@ -53,8 +55,7 @@ pub struct Client {
     shared: Arc<Shared>,
     layout: Layout,
     links: Vec<Arc<Link>>,
-    /// Whose turn it is to push; true while a step is on its way, and for ever if it got stuck.
-    is_stepping: tokio::sync::Mutex<bool>,
+    stepping: Stepping,
     /// How often the trainers were synchronized.
     synchronized: AtomicU64,
     /// The pass under way.
@@ -195,7 +196,7 @@ impl Client {
             links: layout.links().map(link).collect(),
             shared: Arc::clone(&shared),
             layout,
-            is_stepping: tokio::sync::Mutex::new(false),
+            stepping: Stepping::default(),
             synchronized: AtomicU64::new(0),
             pass: AtomicU64::new(0),
             is_resting: AtomicBool::new(false),

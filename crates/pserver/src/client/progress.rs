@@ -18,6 +18,8 @@ pub(super) struct Progress {
     pub(super) acknowledged: u64,
     /// The version of the values that we hold.
     pub(super) base: u64,
+    /// The version of the values that the step under way was begun with, if newer ones have come.
+    begun_with: Option<u64>,
     /// The newest version heard of.
     pub(super) version: u64,
     pub(super) has_left: bool,
@@ -63,6 +65,13 @@ impl Progress {
         self.steps += u64::from(is_last);
     }
 
+    /// The version of the values that the step to be pushed was computed from. If the push
+    /// `is_overlapping`, the next step has begun, with the values that we hold.
+    pub(super) fn take_base(&mut self, is_overlapping: bool) -> u64 {
+        let begun_with = is_overlapping.then_some(self.base);
+        std::mem::replace(&mut self.begun_with, begun_with).unwrap_or(self.base)
+    }
+
     /// Values were read at `version`.
     pub(super) fn read(&mut self, version: u64) {
         self.version = self.version.max(version);
@@ -106,6 +115,13 @@ mod tests {
         progress.acknowledge(10, 5, true);
         progress.join(&first, 1);
         assert_eq!((progress.steps, progress.acknowledged), (7, 10));
+        progress.read(8);
+        assert_eq!(progress.take_base(true), 8, "computed from what was held");
+        progress.read(9);
+        assert_eq!(progress.take_base(true), 8, "begun before 9 came");
+        progress.read(11);
+        assert_eq!(progress.take_base(false), 9);
+        assert_eq!(progress.take_base(false), 11);
         progress.check_server(1).unwrap();
         assert_eq!(progress.check_server(2).unwrap_err().kind(), Kind::Conflict);
     }

@@ -8,6 +8,7 @@ use crate::message::{
     FLAG_AVERAGED, FLAG_DROPPED, FLAG_DUPLICATE, FLAG_LAST, FLAG_READ_ONLY, Head, Joined, Payload,
     Verb,
 };
+use contract::mode::Mode;
 use contract::{Error, Kind, Result};
 use futures_util::future::try_join_all;
 use std::sync::atomic::Ordering;
@@ -61,14 +62,33 @@ impl Client {
         samples: u64,
         pulls: &mut [Pull<'_>],
     ) -> Result<PushReport> {
+        self.push_pull_part(Part::Whole, gradients, samples, pulls).await
+    }
+
+    /// As [`Client::push_pull`], for a part of a step: gradients and pulls of the other part must not
+    /// be among those given. Both parts of a step may be under way at the same time; a step is
+    /// delivered when both are, and the next one must not begin before. Only where
+    /// [`Client::can_overlap`].
+    pub async fn push_pull_part(
+        &self,
+        part: Part,
+        gradients: &[Gradient<'_>],
+        samples: u64,
+        pulls: &mut [Pull<'_>],
+    ) -> Result<PushReport> {
+        if part != Part::Whole && !self.can_overlap() {
+            let message = "steps of this model cannot be pushed in parts: rows need ports of their \
+                           own, and a mode that does not wait for others";
+            return Err(Error::new(Kind::Unsupported, message));
+        }
         self.layout.check_once(gradients.iter().map(|gradient| *gradient.parameter()))?;
         let is_unique = self.shared.config.keys_are_unique;
         let given = self.given_rows(gradients, is_unique)?;
         let wanted = self.wanted_rows(pulls)?;
         let is_same_order = dense_parameters(gradients).eq(wanted_parameters(pulls));
 
-        let mut is_stepping = self.is_stepping.lock().await;
-        if *is_stepping {
+        let mut stepping = self.stepping.lock(part).await;
+        if stepping.is_stuck() {
             return Err(Error::new(
                 Kind::Conflict,
                 "an earlier push was interrupted or failed halfway; start the trainer again",
@@ -80,15 +100,22 @@ impl Client {
         }
         let mut requests = Vec::with_capacity(self.links.len());
         for (number, link) in self.links.iter().enumerate() {
+            if !self.is_of(part, number) {
+                requests.push(Vec::new());
+                continue;
+            }
             let pushes = Plan::given(Verb::Push, &self.layout, number, gradients, &given)?;
             let mut pulled = Plan::wanted(&self.layout, number, pulls, &wanted, false)?;
-            let head = pull_head(link.progress().steps + 1, PullStyle::default());
+            let is_next_begun = part == Part::Rows { is_next_begun: true };
+            let used_after = link.progress().steps + 1 + u64::from(is_next_begun);
+            let head = pull_head(used_after, PullStyle::default());
             let all = pulled.dense.iter_mut().chain(&mut pulled.sparse);
             all.for_each(|request| request.head = head);
-            requests.push(one_stream(number_pushes(link, pushes, samples), pulled, is_same_order));
+            let pushes = number_pushes(link, pushes, samples, is_next_begun);
+            requests.push(one_stream(pushes, pulled, is_same_order));
         }
         let (report, pulls) = (Mutex::new(PushReport::default()), Mutex::new(pulls));
-        *is_stepping = true;
+        stepping.set(true);
         let take = |link: &Link, request: &Request<'_>, reply: &Payload<Body>| {
             if request.verb == Verb::Pull {
                 return fill(link, request, reply, &pulls);
@@ -102,12 +129,34 @@ impl Client {
             Ok(())
         };
         self.ask(&requests, &take).await?;
-        *is_stepping = false;
-        drop(is_stepping);
+        stepping.set(false);
+        drop(stepping);
         drop(requests);
         self.keep_buffers(given);
         self.keep_buffers(wanted);
         Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether the rows of a step may be on their way while the next step is computed: they lie on
+    /// ports of their own, and do not wait for other trainers' rows. With a staleness of 0 they do.
+    pub fn can_overlap(&self) -> bool {
+        let config = &self.shared.config;
+        let mut sparse = config.model.parameters.iter().filter(|one| one.shape.is_sparse());
+        let is_apart = config.ports.sparse > 0 && sparse.clone().next().is_some();
+        is_apart
+            && sparse.all(|parameter| match parameter.mode {
+                Mode::Async => true,
+                Mode::Stale(steps) => steps > 0,
+                Mode::Sync | Mode::Hybrid => false,
+            })
+    }
+
+    fn is_of(&self, part: Part, link: usize) -> bool {
+        match part {
+            Part::Whole => true,
+            Part::Dense => self.layout.shard(link, false).is_some(),
+            Part::Rows { .. } => self.layout.shard(link, true).is_some(),
+        }
     }
 
     /// Sets values as they are: trainer 0 before [`Client::begin`], or any trainer in mid training.
@@ -185,6 +234,56 @@ impl Client {
     }
 }
 
+/// What a call brings of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// All.
+    Whole,
+    /// What is on ports for dense parameters.
+    Dense,
+    /// What is on ports for rows.
+    Rows {
+        /// The next step is computed meanwhile: what is pulled is for the one after it, and as fresh
+        /// as bounded staleness wants it then.
+        is_next_begun: bool,
+    },
+}
+
+/// Whose turn it is to push: each part of a step by itself.
+#[derive(Default)]
+pub(super) struct Stepping {
+    dense: tokio::sync::Mutex<bool>,
+    rows: tokio::sync::Mutex<bool>,
+}
+
+/// The turn of a call; true while its step is on its way, and for ever if it got stuck.
+struct Turn<'a>([Option<tokio::sync::MutexGuard<'a, bool>>; 2]);
+
+impl Stepping {
+    async fn lock(&self, part: Part) -> Turn<'_> {
+        // Always in this order, so that no two wait for each other.
+        let dense = match part {
+            Part::Rows { .. } => None,
+            Part::Whole | Part::Dense => Some(self.dense.lock().await),
+        };
+        let rows = match part {
+            Part::Dense => None,
+            Part::Whole | Part::Rows { .. } => Some(self.rows.lock().await),
+        };
+        Turn([dense, rows])
+    }
+}
+
+impl Turn<'_> {
+    fn is_stuck(&self) -> bool {
+        self.0.iter().flatten().any(|is_stepping| **is_stepping)
+    }
+
+    fn set(&mut self, is_stepping: bool) {
+        self.0.iter_mut().flatten().for_each(|own| **own = is_stepping);
+    }
+}
+
 /// Takes a reply to a request of a link.
 type Take<'a> = &'a (dyn Fn(&Link, &Request<'_>, &Payload<Body>) -> Result<()> + Sync);
 
@@ -206,11 +305,17 @@ fn fill(
 }
 
 /// Every shard gets a last frame of every step, be it empty: it counts the steps of all trainers.
-fn number_pushes<'a>(link: &Link, mut plan: Plan<'a>, samples: u64) -> Plan<'a> {
+fn number_pushes<'a>(
+    link: &Link,
+    mut plan: Plan<'a>,
+    samples: u64,
+    is_overlapping: bool,
+) -> Plan<'a> {
     if plan.dense.is_empty() && plan.sparse.is_empty() {
         plan.dense.push(Request::of(Verb::Push, Head::default()));
     }
     let mut progress = link.progress();
+    let base = progress.take_base(is_overlapping);
     for request in plan.dense.iter_mut().chain(&mut plan.sparse) {
         progress.sequence += 1;
         request.head.sequence = progress.sequence;
@@ -218,7 +323,7 @@ fn number_pushes<'a>(link: &Link, mut plan: Plan<'a>, samples: u64) -> Plan<'a> 
         request.head.samples = samples;
         // What brings nothing cannot be too old.
         let is_empty = request.entries.is_empty();
-        request.head.base = if is_empty { progress.version } else { progress.base };
+        request.head.base = if is_empty { progress.version } else { base };
     }
     if let Some(last) = plan.sparse.last_mut().or(plan.dense.last_mut()) {
         last.head.flags = FLAG_LAST;

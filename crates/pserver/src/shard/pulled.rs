@@ -1,6 +1,7 @@
-//! Which rows a trainer has pulled for its next step: their gradients are likely to come next, for
+//! Which rows a trainer has pulled for its next steps: their gradients are likely to come next, for
 //! the same keys in the same order, and finding rows is half of what a push costs.
 //!
+//! A trainer that overlaps its steps has pulled the rows of two when the gradients of the first come.
 //! Only numbers of rows are remembered, which stay what they are as long as the table lives. Whoever
 //! pushes other keys is served the long way.
 
@@ -19,7 +20,7 @@ struct Rows {
     keys: Vec<u64>,
     /// Their numbers in the table.
     numbers: Vec<u32>,
-    /// How many of them the push under way has brought gradients for.
+    /// How many of them, from the first on, have had their gradients.
     pushed: usize,
 }
 
@@ -32,7 +33,10 @@ impl Pulled {
         let rows = self.0.entry(rank).or_default();
         // A pull that failed halfway has noted too few numbers.
         let is_whole = rows.keys.len() == rows.numbers.len();
-        if rows.pushed > 0 || !is_whole || rows.keys.len() + keys.len() > ROWS_MAX {
+        if is_whole {
+            rows.forget_pushed();
+        }
+        if !is_whole || rows.keys.len() + keys.len() > ROWS_MAX {
             rows.clear();
         }
         if keys.len() > ROWS_MAX {
@@ -43,20 +47,29 @@ impl Pulled {
         Some(&mut rows.numbers)
     }
 
-    /// The numbers of the rows of `keys`, if they are what the trainer pulled next.
+    /// The numbers of the rows of `keys`, if they were pulled one after the other. What was pulled
+    /// before them is forgotten: its gradients do not come any more.
     pub(super) fn find(&mut self, rank: u32, keys: &[u64]) -> Option<&[u32]> {
         let rows = self.0.get_mut(&rank)?;
-        let range = rows.pushed..rows.pushed + keys.len();
-        if rows.keys.get(range.clone()) != Some(keys) || rows.numbers.len() < range.end {
-            rows.clear();
-            return None;
+        let first = keys.first()?;
+        let is_here = |start: usize| rows.keys.get(start..start + keys.len()) == Some(keys);
+        let mut start = rows.pushed;
+        while !is_here(start) {
+            let rest = rows.keys.get(start + 1..)?;
+            start += 1 + rest.iter().position(|key| key == first)?;
         }
-        rows.pushed = range.end;
-        Some(&rows.numbers[range])
+        rows.pushed = start + keys.len();
+        rows.numbers.get(start..rows.pushed)
     }
 }
 
 impl Rows {
+    fn forget_pushed(&mut self) {
+        self.keys.drain(..self.pushed);
+        self.numbers.drain(..self.pushed);
+        self.pushed = 0;
+    }
+
     fn clear(&mut self) {
         self.keys.clear();
         self.numbers.clear();
@@ -90,13 +103,28 @@ mod tests {
     }
 
     #[test]
-    fn other_keys_are_not_found_and_what_was_noted_is_forgotten() {
+    fn the_rows_of_two_steps_are_found_one_after_the_other() {
         let mut pulled = Pulled::default();
-        for other in [&[2, 1][..], &[1, 2, 3], &[3]] {
-            pull(&mut pulled, 0, &[1, 2]);
-            assert_eq!(pulled.find(0, other), None);
-            assert_eq!(pulled.find(0, &[1, 2]), None);
+        pull(&mut pulled, 0, &[1, 2]);
+        pull(&mut pulled, 0, &[2, 3]);
+        for step in 1..20 {
+            let keys = |step: u64| [step, step + 1];
+            assert_eq!(pulled.find(0, &keys(step)), Some(&keys(step).map(|key| key as u32)[..]));
+            pull(&mut pulled, 0, &keys(step + 2));
+            assert!(pulled.0[&0].keys.len() <= 4, "what was pushed is forgotten");
         }
+    }
+
+    #[test]
+    fn other_keys_are_not_found_and_keys_behind_others_are() {
+        let mut pulled = Pulled::default();
+        pull(&mut pulled, 0, &[1, 2]);
+        for other in [&[2, 1][..], &[1, 2, 3], &[3], &[]] {
+            assert_eq!(pulled.find(0, other), None);
+        }
+        pull(&mut pulled, 0, &[1, 5]);
+        assert_eq!(pulled.find(0, &[1, 5]), Some(&[1, 5][..]));
+        assert_eq!(pulled.find(0, &[1, 2]), None, "forgotten: others came behind it");
         assert_eq!(pulled.find(1, &[1]), None);
     }
 
@@ -105,9 +133,9 @@ mod tests {
         let mut pulled = Pulled::default();
         pulled.note(0, &[1, 2]).unwrap().push(1);
         assert_eq!(pulled.find(0, &[1, 2]), None);
-        pulled.note(0, &[1, 2]).unwrap().push(1);
         pull(&mut pulled, 0, &[3]);
         assert_eq!(pulled.find(0, &[1, 2]), None);
+        assert_eq!(pulled.find(0, &[3]), Some(&[3][..]));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use contract::mode::Mode;
 use contract::{Error, Kind, Result};
 use std::ops::{Deref, Range};
 use std::rc::Rc;
+use table::gradient::are_finite;
 use table::initializer::Initializer;
 use table::model::{Model, Parameter, Shape};
 use table::optimizer::{Now, Update};
@@ -576,13 +577,7 @@ fn merge<B: Deref<Target = [u8]>>(
 
 /// The place of the first NaN or infinity. One in a gradient would spread to the whole model.
 fn first_not_finite(values: &[f32]) -> Option<usize> {
-    // Without an exit in the loop it is vector instructions.
-    let is_finite = |values: &[f32]| {
-        let largest =
-            values.iter().fold(0, |largest: u32, value| largest.max(value.to_bits() & !(1 << 31)));
-        largest < f32::INFINITY.to_bits()
-    };
-    let block = values.chunks(FINITE_CHECKED).position(|block| !is_finite(block))?;
+    let block = values.chunks(FINITE_CHECKED).position(|block| !are_finite(block))?;
     let begin = block * FINITE_CHECKED;
     values[begin..].iter().position(|value| !value.is_finite()).map(|place| begin + place)
 }

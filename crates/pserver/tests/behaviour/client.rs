@@ -5,7 +5,7 @@ use contract::port::{Endpoint, Ports};
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
 use pserver::client::{
-    Addresses, Blocking, Client, ClientConfig, Pull, PullStyle, Retry, Value, ValueType,
+    Addresses, Blocking, Client, ClientConfig, Part, Pull, PullStyle, Retry, Value, ValueType,
 };
 use pserver::server::{self, ServerConfig};
 use std::net::TcpListener;
@@ -362,6 +362,46 @@ async fn a_trainer_may_be_a_step_ahead_of_the_others() {
     [0, 2].into_iter().for_each(|number| expected.step(number, 2.0));
     expected.check(&first).await;
     expected.check(&second).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trainer_that_computes_beside_its_push_is_no_further_ahead_than_allowed() {
+    let servers = Servers::start(1, 1, 1, &ServerConfig::new(2, 9));
+    let mode = Mode::Stale(1);
+    let (fast, slow) = tokio::join!(servers.connect(0, 2, mode), servers.connect(1, 2, mode));
+    assert!(fast.can_overlap());
+    let rows = Part::Rows { is_next_begun: true };
+    fast.begin().await.unwrap();
+    // Its second step has begun; what comes now is for the third, so both need to have done one.
+    let mut out = [0.0; WIDTH];
+    let mut pulls = [Pull::Sparse { parameter: SPARSE, keys: &[3], out: &mut out }];
+    let mut ahead = std::pin::pin!(fast.push_pull_part(rows, &[], 1, &mut pulls));
+    let mut looks_after_push = 0;
+    while looks_after_push < 20 {
+        tokio::select! {
+            biased;
+            _ = &mut ahead => panic!("two steps ahead of the other"),
+            // The second port is that of the rows.
+            shards = slow.statistics() => looks_after_push += shards.unwrap()[1].version,
+        }
+    }
+    slow.push(&[], 1).await.unwrap();
+    ahead.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn steps_that_wait_for_others_or_share_a_port_cannot_overlap() {
+    for (mode, sparse_ports) in [(Mode::Sync, 1), (Mode::Stale(0), 1), (Mode::Async, 0)] {
+        let servers = Servers::start(1, 1, sparse_ports, &ServerConfig::new(1, 9));
+        let client = servers.connect(0, 1, mode).await;
+        client.begin().await.unwrap();
+        assert!(!client.can_overlap());
+        for part in [Part::Dense, Part::Rows { is_next_begun: true }] {
+            let refused = client.push_pull_part(part, &[], 1, &mut []).await.unwrap_err();
+            assert_eq!(refused.kind(), Kind::Unsupported);
+        }
+        client.push_pull(&[], 1, &mut []).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,9 @@
 //! For every record some parameters count how often it was applied, and others depend on the order
 //! of all that was applied before. As in `SGD.train`, the next record is known while one is computed:
 //! its rows come in the round trip that takes the gradients of this one, and the next task is asked
-//! for before the one under way is finished.
+//! for before the one under way is finished. Where the mode allows it, the rows' part of that round
+//! trip goes on while the next record is computed, and brings the rows of the one after it; a task
+//! is finished when the gradients of its last record are confirmed.
 
 use crate::network::{Network, Way};
 use crate::plan::{Data, Plan, Who};
@@ -11,12 +13,13 @@ use contract::Result;
 use contract::port::{Endpoint, Ports};
 use master::client::Next;
 use master::task::Task;
-use pserver::client::{Client, ClientConfig, Pull, PullStyle, Retry, Value};
+use pserver::client::{Client, ClientConfig, Part, Pull, PullStyle, Retry, Value};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use table::gradient::Gradient;
 use table::model::{Model, ModelIndex, Shape};
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use wire::Limits;
 
@@ -48,12 +51,25 @@ const BROUGHT: f32 = 0.5;
 
 struct Trainer {
     told: Told,
-    client: Client,
-    model: Model,
+    client: Arc<Client>,
+    model: Arc<Model>,
     dense: Vec<Vec<f32>>,
-    /// The record that comes next, and its rows by parameter.
-    ahead: Option<(u64, Vec<Vec<f32>>)>,
+    /// Records that come next, and their rows by parameter.
+    ahead: Vec<(u64, Vec<Vec<f32>>)>,
+    /// The rows' part of a step, which goes on beside the next one.
+    under_way: Option<JoinHandle<Result<Exchange>>>,
     is_resting: bool,
+}
+
+/// A round trip, with all that it reads and writes.
+struct Exchange {
+    model: Arc<Model>,
+    part: Part,
+    /// A record and its gradients by parameter.
+    step: Option<Arc<(u64, Vec<Vec<f32>>)>>,
+    dense: Vec<Vec<f32>>,
+    /// Records, their keys and rows by parameter.
+    ahead: Vec<(u64, [u64; 2], Vec<Vec<f32>>)>,
 }
 
 pub(crate) async fn run(told: Told) -> Result<()> {
@@ -72,8 +88,16 @@ pub(crate) async fn run(told: Told) -> Result<()> {
     }
     let dense = vec![Vec::new(); model.parameters.len()];
     let is_resting = start.is_resting;
-    let mut trainer = Trainer { told: told.clone(), client, model, dense, ahead: None, is_resting };
-    trainer.push(None, None).await?;
+    let mut trainer = Trainer {
+        told: told.clone(),
+        client: Arc::new(client),
+        model: Arc::new(model),
+        dense,
+        ahead: Vec::new(),
+        under_way: None,
+        is_resting,
+    };
+    trainer.exchange(None, &[]).await?;
     let master = trainer.join_master().await?;
     for pass in start.pass..plan.passes {
         let skipped = if pass == start.pass { start.batches } else { 0 };
@@ -81,15 +105,16 @@ pub(crate) async fn run(told: Told) -> Result<()> {
             None => {
                 let record = |batch| u64::from(rank) * plan.batches + batch;
                 for batch in skipped..plan.batches {
-                    let next = (batch + 1 < plan.batches).then(|| record(batch + 1));
-                    trainer.step(record(batch), next).await?;
+                    let known: Vec<u64> = (batch + 1..plan.batches).map(record).take(2).collect();
+                    trainer.step(record(batch), &known).await?;
                 }
             }
             Some(master) => trainer.train_tasks(master, pass).await?,
         }
+        trainer.settle().await?;
         trainer.client.finish_pass().await?;
         trainer.is_resting = false;
-        trainer.push(None, None).await?;
+        trainer.exchange(None, &[]).await?;
     }
     let values = trainer.all_values().await?;
     told.results.lock().expect("nobody panics with it")[rank as usize] = Some(values);
@@ -154,8 +179,13 @@ impl Trainer {
         master.begin_pass(pass);
         // Records, each with the task that it is the last of.
         let mut records: VecDeque<(u64, Option<Task>)> = VecDeque::new();
+        let mut unconfirmed = None;
         loop {
-            if records.len() < 2 {
+            if records.is_empty() {
+                self.settle().await?;
+                self.finish(master, unconfirmed.take()).await?;
+            }
+            if records.len() < 3 {
                 let mut next = master.next_task(Duration::ZERO).await?;
                 while next == Next::Wait && records.is_empty() {
                     if !self.is_resting {
@@ -178,20 +208,33 @@ impl Trainer {
             if self.is_resting {
                 self.client.wake().await?;
                 self.is_resting = false;
-                self.push(None, None).await?;
+                self.ahead.clear();
+                self.exchange(None, &[]).await?;
             }
-            self.step(record, records.front().map(|(next, _)| *next)).await?;
-            if let Some(task) = ended {
-                let cut = self.client.position().cut + 1;
-                master.finish(task.lease(), Some(cut)).await?;
+            let known: Vec<u64> = records.iter().map(|(next, _)| *next).take(2).collect();
+            self.step(record, &known).await?;
+            // The step before it is confirmed.
+            self.finish(master, unconfirmed.take()).await?;
+            match self.under_way {
+                Some(_) => unconfirmed = ended,
+                None => self.finish(master, ended).await?,
             }
         }
     }
 
-    async fn step(&mut self, record: u64, next: Option<u64>) -> Result<()> {
+    async fn finish(&self, master: &master::client::Client, task: Option<Task>) -> Result<()> {
+        let Some(task) = task else { return Ok(()) };
+        let cut = self.client.position().cut + 1;
+        master.finish(task.lease(), Some(cut)).await.map(|_| ())
+    }
+
+    async fn step(&mut self, record: u64, known: &[u64]) -> Result<()> {
         let keys = self.keys_of(record);
-        let rows = match self.ahead.take().filter(|(ahead, _)| *ahead == record) {
-            Some((_, rows)) => rows,
+        if !self.ahead.iter().any(|(ahead, _)| *ahead == record) {
+            self.settle().await?;
+        }
+        let rows = match self.ahead.iter().position(|(ahead, _)| *ahead == record) {
+            Some(place) => self.ahead.remove(place).1,
             None => {
                 let mut rows = self.room();
                 let mut pulls = row_pulls(&mut rows, &keys);
@@ -222,7 +265,7 @@ impl Trainer {
                 }
             };
         }
-        self.push(Some((record, gradients)), next).await
+        self.exchange(Some((record, gradients)), known).await
     }
 
     /// The rows that a record is computed from.
@@ -236,32 +279,51 @@ impl Trainer {
         parameters.map(|one| vec![0.0; if one.shape.is_sparse() { 2 } else { 0 }]).collect()
     }
 
-    /// Pushes a step, if there is one, and renews the dense values; brings the rows of the next.
-    async fn push(&mut self, step: Option<(u64, Vec<Vec<f32>>)>, next: Option<u64>) -> Result<()> {
-        let (mut rows, next_keys) = (self.room(), self.keys_of(next.unwrap_or(0)));
-        let mut pulls = Vec::new();
-        let described = self.model.parameters.iter();
-        for ((at, out), described) in self.dense.iter_mut().enumerate().zip(described) {
-            if let Shape::Dense { elements } = described.shape {
-                out.resize(elements as usize, 0.0);
-                pulls.push(Pull::Dense { parameter: ModelIndex(at), out });
-            }
+    /// Pushes a step, if there is one, and renews the dense values; brings the rows of later ones.
+    async fn exchange(&mut self, step: Option<(u64, Vec<Vec<f32>>)>, known: &[u64]) -> Result<()> {
+        self.settle().await?;
+        let is_known = |record: u64| self.ahead.iter().any(|(ahead, _)| *ahead == record);
+        let overlaps = step.is_some() && self.client.can_overlap();
+        let wanted = known.iter().take(if overlaps { 2 } else { 1 });
+        let lacking = wanted.filter(|record| !is_known(**record));
+        let whole = Exchange {
+            model: Arc::clone(&self.model),
+            part: Part::Whole,
+            step: step.map(Arc::new),
+            dense: std::mem::take(&mut self.dense),
+            ahead: lacking.map(|next| (*next, self.keys_of(*next), self.room())).collect(),
+        };
+        if !overlaps {
+            self.land(whole.run(Arc::clone(&self.client)).await?);
+            return Ok(());
         }
-        if next.is_some() {
-            pulls.extend(row_pulls(&mut rows, &next_keys));
-        }
-        let Some((record, gradients)) = step else { return self.client.pull(&mut pulls).await };
-        let keys = [record];
-        let given = gradients.iter().zip(&self.model.parameters).enumerate();
-        let given: Vec<Gradient<'_>> = given
-            .map(|(at, (values, described))| {
-                let rows = described.shape.is_sparse().then_some(&keys[..]);
-                Gradient::new(ModelIndex(at), rows, values)
-            })
-            .collect();
-        self.client.push_pull(&given, 1, &mut pulls).await?;
-        self.ahead = next.map(|next| (next, rows));
+        let is_next_begun = known.first().is_some_and(|next| is_known(*next));
+        let rows = Exchange {
+            model: Arc::clone(&self.model),
+            part: Part::Rows { is_next_begun },
+            step: whole.step.clone(),
+            dense: Vec::new(),
+            ahead: whole.ahead,
+        };
+        let dense = Exchange { part: Part::Dense, ahead: Vec::new(), ..whole };
+        self.under_way = Some(tokio::task::spawn_local(rows.run(Arc::clone(&self.client))));
+        self.land(dense.run(Arc::clone(&self.client)).await?);
         Ok(())
+    }
+
+    /// Waits for the round trip that is under way.
+    async fn settle(&mut self) -> Result<()> {
+        if let Some(under_way) = self.under_way.take() {
+            self.land(under_way.await.expect("an exchange does not panic")?);
+        }
+        Ok(())
+    }
+
+    fn land(&mut self, done: Exchange) {
+        if !matches!(done.part, Part::Rows { .. }) {
+            self.dense = done.dense;
+        }
+        self.ahead.extend(done.ahead.into_iter().map(|(record, _, rows)| (record, rows)));
     }
 
     async fn all_values(&mut self) -> Result<Values> {
@@ -283,6 +345,43 @@ impl Trainer {
             all.push((described.name.clone(), out));
         }
         Ok(all)
+    }
+}
+
+impl Exchange {
+    async fn run(mut self, client: Arc<Client>) -> Result<Exchange> {
+        let mut pulls = Vec::new();
+        let described = self.model.parameters.iter();
+        for ((at, out), described) in self.dense.iter_mut().enumerate().zip(described) {
+            if let Shape::Dense { elements } = described.shape {
+                out.resize(elements as usize, 0.0);
+                pulls.push(Pull::Dense { parameter: ModelIndex(at), out });
+            }
+        }
+        for (_, keys, rows) in &mut self.ahead {
+            pulls.extend(row_pulls(rows, keys));
+        }
+        let Some(step) = &self.step else {
+            client.pull(&mut pulls).await?;
+            return Ok(self);
+        };
+        let (record, gradients) = &**step;
+        let keys = [*record];
+        let given = gradients.iter().zip(&self.model.parameters).enumerate();
+        let is_of_part = |is_sparse: bool| match self.part {
+            Part::Whole => true,
+            Part::Dense => !is_sparse,
+            Part::Rows { .. } => is_sparse,
+        };
+        let given: Vec<Gradient<'_>> = given
+            .filter(|(_, (_, described))| is_of_part(described.shape.is_sparse()))
+            .map(|(at, (values, described))| {
+                let rows = described.shape.is_sparse().then_some(&keys[..]);
+                Gradient::new(ModelIndex(at), rows, values)
+            })
+            .collect();
+        client.push_pull_part(self.part, &given, 1, &mut pulls).await?;
+        Ok(self)
     }
 }
 

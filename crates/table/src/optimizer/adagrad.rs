@@ -42,7 +42,7 @@ impl Kernel for AdaGrad {
 
 impl AdaGrad {
     /// One update; the columns lie in `state` one after the other.
-    #[inline]
+    #[inline(always)]
     pub(super) fn apply<const BOUNDS: bool>(
         &self,
         terms: Terms<BOUNDS>,
@@ -59,7 +59,7 @@ impl AdaGrad {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn run<M: Slot, const BOUNDS: bool>(
         &self,
         terms: Terms<BOUNDS>,

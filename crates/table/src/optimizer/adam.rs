@@ -47,7 +47,7 @@ impl Kernel for Adam {
 
 impl Adam {
     /// One update; the columns lie in `state` one after the other.
-    #[inline]
+    #[inline(always)]
     pub(super) fn apply<const BOUNDS: bool>(
         &self,
         terms: Terms<BOUNDS>,

@@ -35,7 +35,7 @@ pub(super) struct Terms<const BOUNDS: bool> {
 
 impl<const BOUNDS: bool> Terms<BOUNDS> {
     /// The gradient within ±clip. What is not a number stays so: hiding it would hide the cause.
-    #[inline]
+    #[inline(always)]
     pub(super) fn clipped(&self, gradient: f32) -> f32 {
         if !BOUNDS {
             return gradient;
@@ -45,13 +45,13 @@ impl<const BOUNDS: bool> Terms<BOUNDS> {
     }
 
     /// The gradient with the slope of `l2/2 · value²`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn decayed(&self, gradient: f32, value: f32) -> f32 {
         gradient + self.l2 * value
     }
 
     /// The value after L1.
-    #[inline]
+    #[inline(always)]
     pub(super) fn shrunk(&self, value: f32) -> f32 {
         if !BOUNDS {
             return value;
@@ -63,7 +63,7 @@ impl<const BOUNDS: bool> Terms<BOUNDS> {
 
 /// 0 for what is too small to be a normal float. A mean of gradients that have become 0 would
 /// otherwise stay at the smallest floats for ever, on which many processors are 100 times slower.
-#[inline]
+#[inline(always)]
 pub(super) fn normal(mean: f32) -> f32 {
     if mean.abs() < f32::MIN_POSITIVE { 0.0 } else { mean }
 }

@@ -113,7 +113,7 @@ impl Rule {
     }
 
     /// One update; the columns lie in `state` one after the other.
-    #[inline]
+    #[inline(always)]
     fn apply<const BOUNDS: bool>(
         &self,
         terms: Terms<BOUNDS>,

@@ -29,7 +29,7 @@ impl Kernel for Momentum {
 
 impl Momentum {
     /// One update; the columns lie in `state` one after the other.
-    #[inline]
+    #[inline(always)]
     pub(super) fn apply<const BOUNDS: bool>(
         &self,
         terms: Terms<BOUNDS>,
@@ -71,7 +71,7 @@ pub(super) trait Slot {
 }
 
 impl Slot for f32 {
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, momentum: f32, step: f32) -> f32 {
         *self = normal(momentum * *self - step);
         *self
@@ -79,7 +79,7 @@ impl Slot for f32 {
 }
 
 impl Slot for () {
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, _: f32, step: f32) -> f32 {
         -step
     }

@@ -47,6 +47,9 @@ pub struct Update {
     corrections: Vec<f64>,
 }
 
+/// Values of fewer elements are not worth finding out which instructions the processor has.
+const WIDE_ELEMENTS_MIN: usize = 256;
+
 /// Rows that were touched more often are few.
 const CORRECTIONS_KEPT: u32 = 1024;
 
@@ -118,13 +121,32 @@ impl Update {
         };
         let (own, averages) = state.split_at_mut(self.rule_columns * value.len());
         if self.settings.l1 == 0.0 && self.settings.clip.is_none() {
-            self.rule.apply(self.terms::<false>(now, touches), gradient, value, own);
+            self.step(self.terms::<false>(now, touches), gradient, value, own);
         } else {
-            self.rule.apply(self.terms::<true>(now, touches), gradient, value, own);
+            self.step(self.terms::<true>(now, touches), gradient, value, own);
         }
         if let Some(average) = &self.average {
             average.add(touches, value, averages, &mut counters[self.average_counters()..]);
         }
+    }
+
+    /// What the rule does. The instructions do not change the bits: no sums are formed across
+    /// elements, and none are contracted.
+    #[inline]
+    fn step<const BOUNDS: bool>(
+        &self,
+        terms: Terms<BOUNDS>,
+        gradient: &[f32],
+        value: &mut [f32],
+        own: &mut [f32],
+    ) {
+        if value.len() < WIDE_ELEMENTS_MIN {
+            return self.rule.apply(terms, gradient, value, own);
+        }
+        pulp::Arch::new().dispatch(
+            #[inline(always)]
+            || self.rule.apply(terms, gradient, value, own),
+        );
     }
 
     /// Settles the decay that a sparse row owes for the updates that did not touch it; to be called

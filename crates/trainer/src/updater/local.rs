@@ -4,7 +4,8 @@
 //! trainer, and the same code applies the gradients, so the results have the same bits.
 
 use super::state::{Counts, Trained};
-use super::{Rows, Updater, Wanted, read};
+use super::{Updater, Wanted, read};
+use crate::ready::{Computed, Ready};
 use crate::recipe::Recipe;
 use crate::values::{DescriptionIndex, Values};
 use contract::Result;
@@ -65,7 +66,7 @@ impl Local {
 }
 
 impl Updater for Local {
-    fn fetch(&mut self, wanted: &[Wanted<'_>], _: Option<Rows>) -> Result<Vec<Arc<Vec<f32>>>> {
+    fn fetch(&mut self, batch: &Ready) -> Result<Vec<Arc<Vec<f32>>>> {
         let fetch = |wanted: &Wanted<'_>| match wanted.keys {
             Some(keys) if self.trained.contains(&wanted.parameter) => {
                 let width = self.values.description(wanted.parameter).width();
@@ -75,16 +76,12 @@ impl Updater for Local {
             }
             _ => read(&self.values, wanted),
         };
-        wanted.iter().map(fetch).collect()
+        batch.wanted().iter().map(fetch).collect()
     }
 
-    fn update(
-        &mut self,
-        gradients: &[Gradient<'_, DescriptionIndex>],
-        samples: u64,
-        _next: Option<&[Wanted<'_>]>,
-    ) -> Result<Option<Rows>> {
-        self.samples += samples;
+    fn update(&mut self, step: &Arc<Computed>, _ahead: &[Arc<Ready>]) -> Result<()> {
+        let gradients = step.gradients();
+        self.samples += step.samples();
         self.turn();
         let is_trained =
             |one: &&Gradient<'_, DescriptionIndex>| self.trained.contains(one.parameter());
@@ -98,7 +95,7 @@ impl Updater for Local {
         }
         self.version += 1;
         self.turn();
-        Ok(None)
+        Ok(())
     }
 
     fn start_pass(&mut self) -> Result<()> {

@@ -8,12 +8,12 @@ pub use local::Local;
 pub use remote::{Remote, RemoteConfig};
 pub use state::Counts;
 
+use crate::ready::{Computed, Ready};
 use crate::values::{DescriptionIndex, Values, View};
 use contract::{Error, Kind, Result};
 use pserver::client::Restored;
 use std::io::{Read, Write};
 use std::sync::Arc;
-use table::gradient::Gradient;
 
 /// Values of one parameter that a batch needs.
 #[derive(Debug, Clone, Copy)]
@@ -44,18 +44,28 @@ pub struct Resume {
 
 /// Brings the values for a batch and takes its gradients.
 pub trait Updater: Send + Sync {
-    /// The values of what is wanted, in that order. `rows` are those that [`Updater::update`] has
-    /// brought for it, where they are still the current ones.
-    fn fetch(&mut self, wanted: &[Wanted<'_>], rows: Option<Rows>) -> Result<Vec<Arc<Vec<f32>>>>;
+    /// The values that a batch wants, in that order.
+    fn fetch(&mut self, batch: &Ready) -> Result<Vec<Arc<Vec<f32>>>>;
 
-    /// Applies the gradients of a batch of `samples` samples. If it is known what the `next` batch
-    /// wants, its rows may come back: the values after the update.
-    fn update(
-        &mut self,
-        gradients: &[Gradient<'_, DescriptionIndex>],
-        samples: u64,
-        next: Option<&[Wanted<'_>]>,
-    ) -> Result<Option<Rows>>;
+    /// Applies the gradients of a batch, or begins to: what is under way when this returns ends, or
+    /// fails, in a later call. Of the batches that come next, as far as they are known, it may bring
+    /// the rows.
+    fn update(&mut self, step: &Arc<Computed>, ahead: &[Arc<Ready>]) -> Result<()>;
+
+    /// Of how many batches ahead [`Updater::update`] has a use for knowing them.
+    fn lookahead(&self) -> usize {
+        0
+    }
+
+    /// Waits until no update is under way.
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Updates that are under way: nobody has confirmed yet that they were applied.
+    fn under_way(&self) -> u64 {
+        0
+    }
 
     /// A pass over the data begins.
     fn start_pass(&mut self) -> Result<()>;
@@ -68,7 +78,7 @@ pub trait Updater: Send + Sync {
         Ok(())
     }
 
-    /// The first checkpoint that will have all that was applied so far; `None` without servers.
+    /// The first checkpoint that will have all that is confirmed so far; `None` without servers.
     fn next_cut(&self) -> Option<u64> {
         None
     }

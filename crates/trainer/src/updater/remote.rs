@@ -4,19 +4,36 @@
 //! themselves, by the function that [`Values`] has too. A step pushes its gradients and pulls dense
 //! values in one round trip, and in the same one the rows of the next batch, where that is known;
 //! else they are pulled when it comes. Static parameters stay here.
+//!
+//! Where rows do not wait for other trainers (async, bounded staleness, hybrid), their part of a
+//! round trip goes on beside the next step, and what it brings is for the step after that:
+//!
+//! ```text
+//! computing   n            n+1            n+2
+//! dense         push, pull     push, pull
+//! rows          push n ──────▶ push n+1 ──────▶
+//!               pull n+2 ────▶ pull n+3 ──────▶
+//! ```
+//!
+//! So a step is computed from rows that lack the last gradients of its own trainer, and needs to
+//! know two batches ahead. If fewer are known, because a reader is slower than the training, a step
+//! waits for its rows. Dense values are always waited for: every step of a trainer changes all of
+//! them, and computing from values without its own last step costs far more than it gains (click
+//! models, Adam: 0.04 of the AUC of a first pass, where late rows cost 0.001; docs/pserver.md).
+//!
+//! At most one step is under way, so that what servers have of a trainer that dies is a sequence of
+//! whole batches and at most one that is on some shards only.
 
-use super::{Resume, Rows, Updater, Wanted, read};
+use super::{Resume, Rows, Updater, read};
+use crate::ready::{Computed, Ready};
 use crate::recipe::{Own, Recipe};
 use crate::servers::Servers;
 use crate::values::{DescriptionIndex, Values, View};
 use contract::Result;
 use contract::port::Endpoint;
-use pserver::client::{
-    Addresses, Blocking, ClientConfig, Interrupt, Pull, Restored, fresh_incarnation,
-};
+use pserver::client::{Addresses, Blocking, ClientConfig, Interrupt, Restored, fresh_incarnation};
 use std::sync::Arc;
-use table::gradient::Gradient;
-use table::model::{Model, ModelIndex, Parameter};
+use table::model::{Model, Parameter};
 use table::optimizer::{Momentum, Optimizer, Rule};
 
 /// How to reach the servers, and as whom.
@@ -46,16 +63,9 @@ impl RemoteConfig {
 pub struct Remote {
     values: Arc<Values>,
     servers: Arc<Servers>,
-    /// The dense parameters that are trained, with memory for their next values.
-    dense: Vec<Copied>,
+    /// The next step may be computed while the rows of one are on their way.
+    can_overlap: bool,
     is_resting: bool,
-}
-
-/// A dense parameter on the servers, which is copied after every step.
-struct Copied {
-    here: DescriptionIndex,
-    there: ModelIndex,
-    spare: Vec<f32>,
 }
 
 struct AnyAddresses(Box<dyn Addresses>);
@@ -88,13 +98,9 @@ impl Remote {
         let client_config = ClientConfig { model, ..config.client };
         let addresses = AnyAddresses(config.addresses);
         let client = Blocking::connect(client_config, addresses, config.interrupt)?;
-        let servers = Arc::new(Servers::new(client, trained));
-        let copied = |&here: &DescriptionIndex| {
-            let there = servers.index(here).filter(|_| !values.description(here).is_sparse)?;
-            Some(Copied { here, there, spare: Vec::new() })
-        };
-        let dense = trained.iter().filter_map(copied).collect();
-        let mut remote = Remote { values, servers, dense, is_resting: false };
+        let can_overlap = client.client().can_overlap();
+        let servers = Arc::new(Servers::new(client, Arc::clone(&values), trained));
+        let mut remote = Remote { values, servers, can_overlap, is_resting: false };
         let start = remote.client().start();
         if start.has_left {
             return Ok(remote);
@@ -107,7 +113,7 @@ impl Remote {
             remote.client().begin()?;
         }
         trained.iter().for_each(|index| remote.values.give_away(*index));
-        remote.renew()?;
+        remote.servers.renew()?;
         Ok(remote)
     }
 
@@ -127,7 +133,7 @@ impl Remote {
         }
         self.client().wake()?;
         self.is_resting = false;
-        self.renew()?;
+        self.servers.renew()?;
         Ok(true)
     }
 
@@ -147,86 +153,71 @@ impl Remote {
         Ok(())
     }
 
-    /// Copies the dense parameters from the servers.
-    fn renew(&mut self) -> Result<()> {
-        self.exchange(None, &mut Vec::new(), &[])
-    }
-
-    /// Pushes a step, if there is one, and copies the dense parameters, and the `rows` of what is
-    /// wanted, from the servers: all in one round trip.
-    fn exchange(
-        &mut self,
-        step: Option<(&[Gradient<'_>], u64)>,
-        rows: &mut Rows,
-        wanted: &[Wanted<'_>],
-    ) -> Result<()> {
-        let mut pulls = Vec::with_capacity(self.dense.len() + rows.len());
-        for Copied { here, there, spare } in &mut self.dense {
-            spare.resize(self.values.elements(*here)? as usize, 0.0);
-            pulls.push(Pull::Dense { parameter: *there, out: spare });
+    /// The rows that have come for a batch, or else those that the servers have now.
+    fn rows(&self, batch: &Ready) -> Result<Rows> {
+        if let Some(rows) = batch.take_rows(self.servers.writes()) {
+            return Ok(rows);
         }
-        self.servers.add_rows(wanted, rows, &mut pulls);
-        let client = self.servers.client();
-        match step {
-            Some((gradients, samples)) => {
-                client.push_pull(gradients, samples, &mut pulls).map(|_| ())?;
-            }
-            None => client.pull(&mut pulls)?,
+        // They may be on their way.
+        self.servers.settle()?;
+        if let Some(rows) = batch.take_rows(self.servers.writes()) {
+            return Ok(rows);
         }
-        for Copied { here, spare, .. } in &mut self.dense {
-            *spare = self.values.renew(*here, std::mem::take(spare));
+        let wanted = batch.wanted();
+        let mut rows = self.servers.room(&wanted);
+        let mut pulls = Vec::new();
+        self.servers.homes().add_rows(&wanted, &mut rows, &mut pulls);
+        if !pulls.is_empty() {
+            self.client().pull(&mut pulls)?;
         }
-        Ok(())
-    }
-
-    /// Memory for the rows of what is wanted.
-    fn room(&self, wanted: &[Wanted<'_>]) -> Rows {
-        let room = |wanted: &Wanted<'_>| {
-            let keys = wanted.keys.filter(|_| self.servers.index(wanted.parameter).is_some())?;
-            Some(vec![0.0; keys.len() * self.values.description(wanted.parameter).width()])
-        };
-        wanted.iter().map(room).collect()
+        Ok(rows)
     }
 }
 
 impl Updater for Remote {
-    fn fetch(&mut self, wanted: &[Wanted<'_>], rows: Option<Rows>) -> Result<Vec<Arc<Vec<f32>>>> {
-        let is_late = self.wake()?;
-        let rows = match rows {
-            Some(rows) if !is_late => rows,
-            _ => {
-                let mut rows = self.room(wanted);
-                let mut pulls = Vec::new();
-                self.servers.add_rows(wanted, &mut rows, &mut pulls);
-                if !pulls.is_empty() {
-                    self.client().pull(&mut pulls)?;
-                }
-                rows
-            }
-        };
+    fn fetch(&mut self, batch: &Ready) -> Result<Vec<Arc<Vec<f32>>>> {
+        if self.wake()? {
+            // What has come is of the time before the rest.
+            batch.take_rows(self.servers.writes());
+        }
+        self.servers.settle_dense()?;
+        let rows = self.rows(batch)?;
+        let wanted = batch.wanted();
         let fetched = wanted.iter().zip(rows).map(|(wanted, rows)| match rows {
-            Some(rows) => Ok(Arc::new(rows)),
+            Some(rows) => {
+                let rows = Arc::new(rows);
+                self.servers.lend(&rows);
+                Ok(rows)
+            }
             None => read(&self.values, wanted),
         });
         fetched.collect()
     }
 
-    fn update(
-        &mut self,
-        gradients: &[Gradient<'_, DescriptionIndex>],
-        samples: u64,
-        next: Option<&[Wanted<'_>]>,
-    ) -> Result<Option<Rows>> {
+    fn update(&mut self, step: &Arc<Computed>, ahead: &[Arc<Ready>]) -> Result<()> {
+        self.servers.settle()?;
         self.wake()?;
-        let there =
-            |gradient: &Gradient<'_, DescriptionIndex>| self.servers.index(*gradient.parameter());
-        let gradients: Vec<Gradient<'_>> = gradients
-            .iter()
-            .filter_map(|gradient| Some(gradient.with_parameter(there(gradient)?)))
-            .collect();
-        let mut rows = self.room(next.unwrap_or_default());
-        self.exchange(Some((&gradients[..], samples)), &mut rows, next.unwrap_or_default())?;
-        Ok(next.map(|_| rows))
+        let writes = self.servers.writes();
+        let lacks_rows = |batch: &&Arc<Ready>| !batch.has_rows(writes);
+        let lacking = ahead.iter().take(self.lookahead()).filter(lacks_rows).cloned().collect();
+        if !self.can_overlap {
+            return self.servers.step(step, lacking);
+        }
+        // One that lacks rows is computed when this step has brought them.
+        let is_next_begun = ahead.first().is_some_and(|next| next.has_rows(writes));
+        self.servers.begin_step(step, lacking, is_next_begun)
+    }
+
+    fn lookahead(&self) -> usize {
+        if self.can_overlap { 2 } else { 1 }
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        self.servers.settle()
+    }
+
+    fn under_way(&self) -> u64 {
+        u64::from(self.servers.is_stepping())
     }
 
     fn start_pass(&mut self) -> Result<()> {
@@ -234,13 +225,15 @@ impl Updater for Remote {
     }
 
     fn finish_pass(&mut self) -> Result<()> {
+        self.servers.settle()?;
         self.client().finish_pass()?;
         self.is_resting = false;
         // The others may have had more batches.
-        self.renew()
+        self.servers.renew()
     }
 
     fn rest(&mut self) -> Result<()> {
+        self.servers.settle()?;
         if !self.is_resting {
             self.client().rest()?;
             self.is_resting = true;
@@ -268,6 +261,7 @@ impl Updater for Remote {
     }
 
     fn goodbye(&mut self) -> Result<()> {
+        self.servers.settle()?;
         self.client().goodbye()
     }
 

@@ -6,6 +6,7 @@ mod servers;
 
 mod damage;
 mod files;
+mod overlap;
 mod resuming;
 mod steps;
 mod training;
