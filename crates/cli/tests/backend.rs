@@ -1,5 +1,5 @@
 //! The promise of `scheduler::Backend`, tried on every place that is made of processes: this
-//! machine, ssh hosts, and Open MPI. One list of trials, a test of each for each place.
+//! machine, ssh hosts, Open MPI and Slurm. One list of trials, a test of each for each place.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod backend {
@@ -7,6 +7,8 @@ mod backend {
     pub(crate) mod component;
     #[path = "../launch/processes.rs"]
     pub(crate) mod processes;
+    #[path = "../launch/slurm_cluster.rs"]
+    pub(crate) mod slurm_cluster;
     #[path = "../launch/sshd.rs"]
     pub(crate) mod sshd;
 
@@ -17,5 +19,6 @@ mod backend {
 
     mod chaos;
     mod isolation;
+    mod slurm;
     mod suites;
 }

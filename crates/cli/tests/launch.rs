@@ -6,6 +6,7 @@ mod launch {
     pub(crate) mod component;
     pub(crate) mod job;
     pub(crate) mod processes;
+    pub(crate) mod slurm_cluster;
     pub(crate) mod sshd;
 
     mod attached;
@@ -13,5 +14,6 @@ mod launch {
     mod detached;
     mod face;
     mod mpi;
+    mod slurm;
     mod ssh;
 }

@@ -3,6 +3,7 @@
 //!
 //! Plain data, read from YAML. Flags are laid over it by `cli`.
 
+mod slurm;
 mod store;
 
 use contract::api::cluster::Queue;
@@ -12,6 +13,7 @@ use contract::quantity::Quantity;
 use contract::{Error, Result};
 use scheduler::ssh::host::Host;
 use serde::Deserialize;
+pub use slurm::SlurmConfig;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -157,6 +159,9 @@ pub struct DatacenterConfig {
     /// How `mpirun` is called; with `backend: mpi`.
     #[serde(default)]
     pub mpi: Option<MpiConfig>,
+    /// What is asked of Slurm; with `backend: slurm`.
+    #[serde(default)]
+    pub slurm: Option<SlurmConfig>,
 }
 
 /// What runs jobs.
@@ -170,6 +175,8 @@ pub enum BackendKind {
     Ssh,
     /// Where `mpirun` puts its processes.
     Mpi,
+    /// Nodes that Slurm gives.
+    Slurm,
 }
 
 impl BackendKind {
@@ -179,6 +186,7 @@ impl BackendKind {
             BackendKind::Local => "local",
             BackendKind::Ssh => "ssh",
             BackendKind::Mpi => "mpi",
+            BackendKind::Slurm => "slurm",
         }
     }
 }
@@ -290,6 +298,7 @@ impl DatacenterConfig {
             environment: BTreeMap::new(),
             ssh: None,
             mpi: None,
+            slurm: None,
         }
     }
 }
@@ -375,13 +384,36 @@ impl DatacenterConfig {
         if self.mount && self.backend != BackendKind::Local {
             return refuse("mount: only jobs of backend local see mounted files");
         }
-        match (self.backend, &self.ssh, &self.mpi) {
-            (BackendKind::Local, None, None) => Ok(()),
-            (BackendKind::Local, ..) => refuse("ssh and mpi are for backends of these names"),
-            (BackendKind::Ssh, Some(ssh), None) if !ssh.hosts.is_empty() => Ok(()),
-            (BackendKind::Ssh, ..) => refuse("backend ssh needs `ssh:` with hosts, and no mpi"),
-            (BackendKind::Mpi, None, Some(mpi)) if mpi.ranks > 0 => Ok(()),
-            (BackendKind::Mpi, ..) => refuse("backend mpi needs `mpi:` with ranks, and no ssh"),
+        let sections = [
+            (BackendKind::Ssh, self.ssh.is_some()),
+            (BackendKind::Mpi, self.mpi.is_some()),
+            (BackendKind::Slurm, self.slurm.is_some()),
+        ];
+        for (kind, is_given) in sections {
+            if is_given && kind != self.backend {
+                let word = kind.word();
+                return refuse(&format!("`{word}:` is for backend {word}"));
+            }
+        }
+        match self.backend {
+            BackendKind::Local => Ok(()),
+            BackendKind::Ssh if self.ssh.as_ref().is_some_and(|ssh| !ssh.hosts.is_empty()) => {
+                Ok(())
+            }
+            BackendKind::Ssh => refuse("backend ssh needs `ssh:` with hosts"),
+            BackendKind::Mpi if self.mpi.as_ref().is_some_and(|mpi| mpi.ranks > 0) => Ok(()),
+            BackendKind::Mpi => refuse("backend mpi needs `mpi:` with ranks"),
+            // Slurm has an answer to everything that is not said.
+            BackendKind::Slurm => Ok(()),
+        }
+    }
+
+    /// Whether packages are sent to the machines that run its jobs.
+    pub(crate) fn sends_packages(&self) -> bool {
+        match self.backend {
+            BackendKind::Local | BackendKind::Mpi => false,
+            BackendKind::Ssh => true,
+            BackendKind::Slurm => !self.slurm.as_ref().is_some_and(|slurm| slurm.shares_files),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The verbs of `paddle`. Their own arguments are beside their code.
 
 use crate::{
-    attach, completions, conduct, jobs, kill, launch, logs, master, pserver, python, rank,
+    agent, attach, completions, conduct, jobs, kill, launch, logs, master, pserver, python, rank,
     recordio, scale, supervise, version,
 };
 use clap::{Command, CommandFactory, Parser, Subcommand};
@@ -77,4 +77,7 @@ pub(crate) enum Verb {
     /// Be one rank of a job under MPI (started by mpirun)
     #[command(hide = true)]
     Rank(rank::Args),
+    /// Run a job's part on a node of its Slurm allocation (started by srun)
+    #[command(hide = true)]
+    Agent(agent::Args),
 }

@@ -8,7 +8,6 @@ use super::store::{self, Filter};
 use crate::Cloud;
 use crate::blocking::blocking;
 use crate::clock::now_ms;
-use crate::config::BackendKind;
 use crate::database::Write;
 use crate::datacenters::Datacenter;
 use crate::http::Caller;
@@ -96,7 +95,7 @@ pub(crate) async fn submit(
         revision: 1,
         change: 0,
     };
-    let manifest = (place.config.backend == BackendKind::Ssh).then(Manifest::default);
+    let manifest = place.config.sends_packages().then(Manifest::default);
     {
         let (place, username) = (Arc::clone(&place), row.username.clone());
         let owner = start::owner(&place, user.posix_uid);

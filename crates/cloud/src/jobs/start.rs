@@ -6,7 +6,6 @@ use super::store;
 use super::submission::{Surroundings, submission};
 use crate::Cloud;
 use crate::blocking::blocking;
-use crate::config::BackendKind;
 use crate::datacenters::Datacenter;
 use crate::files::Owner;
 use crate::files::package::{Placement, place};
@@ -56,7 +55,7 @@ pub(super) async fn start(
         .await?;
     }
     let workspace = paths.workspace.clone();
-    let is_dispatched = datacenter.config.backend == BackendKind::Ssh;
+    let is_dispatched = datacenter.config.sends_packages();
     let manifest = match is_dispatched {
         true => {
             let workspace = workspace.clone();
