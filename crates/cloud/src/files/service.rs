@@ -400,7 +400,7 @@ async fn publish_one(cloud: &Cloud, place: &Place, publication: Publication) -> 
 }
 
 /// Writes a file; its length and checksum.
-pub(super) fn write(
+pub(crate) fn write(
     target: &std::path::Path,
     room: u64,
     source: &mut dyn Read,

@@ -41,7 +41,7 @@ pub(crate) fn confinement(submission: &Submission, node: &Node, id: ReplicaId) -
         }
         root
     });
-    Confinement { run_as: submission.run_as, root, gpus }
+    Confinement { run_as: submission.run_as, root, gpus, ..Confinement::default() }
 }
 
 /// Where a path that replicas see through a mount is on the machine; `None` if no mount has it.
