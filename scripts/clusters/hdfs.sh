@@ -103,6 +103,8 @@ LOG
 test)
     cargo test --release --locked --workspace --lib files::stores::hdfs
     cargo test --release --locked --workspace --test cloud stores::hdfs
+    make --no-print-directory build
+    .venv/bin/pytest -c python/pyproject.toml python/tests/test_cluster_train.py -k hdfs
     ;;
 stop)
     end_processes "$2"/datanode1.pid "$2"/datanode2.pid "$2"/namenode.pid

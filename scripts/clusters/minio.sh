@@ -43,6 +43,8 @@ start)
 test)
     cargo test --release --locked --workspace --lib files::stores::object
     cargo test --release --locked --workspace --test cloud stores::minio
+    make --no-print-directory build
+    .venv/bin/pytest -c python/pyproject.toml python/tests/test_cluster_train.py -k minio
     ;;
 stop)
     end_processes "$2/pid"

@@ -97,6 +97,13 @@ impl Client {
         Ok(Client { transport, patience, ..self })
     }
 
+    /// The same user at another datacenter of the server.
+    pub(crate) fn at_datacenter(self, datacenter: Datacenter) -> Client {
+        let held =
+            self.lock().take().map(|held| Held { datacenter: datacenter.name.clone(), ..held });
+        Client { datacenter, held: Mutex::new(held), ..self }
+    }
+
     /// The datacenter as the configuration describes it.
     pub fn datacenter(&self) -> &Datacenter {
         &self.datacenter
@@ -308,6 +315,8 @@ impl Client {
         match &all[..] {
             rows if rows.iter().any(|row| row.name == *name) => Ok(name.clone()),
             [only] => Ok(only.name.clone()),
+            // Whoever names none means the server.
+            [first, ..] if name.is_empty() => Ok(first.name.clone()),
             rows => {
                 let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
                 let message = "the server has no such datacenter: name one of its own in the \

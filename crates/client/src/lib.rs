@@ -10,6 +10,7 @@
 
 mod body;
 mod client;
+mod cluster_train;
 mod config;
 mod edit;
 mod endpoint;
@@ -19,12 +20,15 @@ mod logs;
 mod package;
 mod places;
 mod retry;
+#[cfg(unix)]
+mod stage;
 mod tokens;
 mod transport;
 mod upload;
 mod users;
 
 pub use client::{Client, Profile, Rows};
+pub use cluster_train::{Results, check_health};
 pub use config::{Config, Datacenter, Entry, config_file};
 pub use edit::use_datacenter;
 pub use endpoint::Endpoint;
@@ -34,4 +38,6 @@ pub use files::{Item, Options, Outcome, Watcher};
 pub use jobs::Which;
 pub use logs::{Follow, Seen};
 pub use package::Package;
+#[cfg(unix)]
+pub use stage::Receiver;
 pub use upload::Progress;

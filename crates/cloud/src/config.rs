@@ -3,14 +3,17 @@
 //!
 //! Plain data, read from YAML. Flags are laid over it by `cli`.
 
+mod outside;
+mod queue;
 mod slurm;
 mod store;
 
-use contract::api::cluster::Queue;
 use contract::api::quota::Limits;
-use contract::name::{check_datacenter, check_queue};
+use contract::name::check_datacenter;
 use contract::quantity::Quantity;
 use contract::{Error, Result};
+pub use outside::{OutsideStore, OutsideUrl};
+pub use queue::{NodeConfig, QueueConfig};
 use scheduler::ssh::host::Host;
 use serde::Deserialize;
 pub use slurm::SlurmConfig;
@@ -46,6 +49,10 @@ pub struct Config {
     pub limits: ServiceLimits,
     /// How jobs are chosen from the queue.
     pub fairness: Fairness,
+    /// The URL by which machines of jobs reach this server; absent for the address it listens on.
+    pub address: Option<String>,
+    /// File systems that `paddle cluster_train` may use, beside the users' own files.
+    pub stores: Vec<OutsideStore>,
 }
 
 /// The URL of a database, which is not printed.
@@ -149,7 +156,7 @@ pub struct DatacenterConfig {
     pub capacity: Option<Limits>,
     /// Named places that a job can be sent to, beside the default one.
     #[serde(default)]
-    pub queues: Vec<Queue>,
+    pub queues: Vec<QueueConfig>,
     /// More variables of its jobs.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
@@ -252,6 +259,8 @@ impl Default for Config {
             session_hours: 7 * 24,
             limits: ServiceLimits::default(),
             fairness: Fairness::default(),
+            address: None,
+            stores: Vec::new(),
         }
     }
 }
@@ -319,6 +328,10 @@ impl Config {
             let name = &datacenter.name;
             datacenter.store.resolve(variable).map_err(|error| error.with("datacenter", name))?;
         }
+        for outside in &mut self.stores {
+            let url = outside.url.to_string();
+            outside.store.resolve(variable).map_err(|error| error.with("store", url))?;
+        }
         Ok(())
     }
 
@@ -350,12 +363,19 @@ impl Config {
         let mut names = BTreeSet::new();
         for datacenter in &self.datacenters {
             check_datacenter(&datacenter.name).map_err(|error| error.with("field", "name"))?;
+            if datacenter.name == crate::files::stores::OUTSIDE {
+                return refuse("datacenters", "none can be called outside: choose another name");
+            }
             if !names.insert(&datacenter.name) {
                 return refuse("datacenters", &format!("{} is there twice", datacenter.name));
             }
             datacenter.check()?;
         }
-        Ok(())
+        let is_url = |text: &String| text.starts_with("http://") || text.starts_with("https://");
+        if self.address.as_ref().is_some_and(|address| !is_url(address)) {
+            return refuse("address", "use a URL, such as http://cloud.example.com:8080");
+        }
+        self.stores.iter().try_for_each(OutsideStore::check)
     }
 }
 
@@ -370,8 +390,11 @@ impl DatacenterConfig {
 
     fn check(&self) -> Result<()> {
         let refuse = |why: &str| Err(Error::invalid(why.to_owned()).with("datacenter", &self.name));
-        for queue in &self.queues {
-            check_queue(&queue.name)?;
+        for (index, queue) in self.queues.iter().enumerate() {
+            queue.check(self)?;
+            if self.queues[..index].iter().any(|other| other.name == queue.name) {
+                return refuse(&format!("queues: {} is there twice", queue.name));
+            }
         }
         let scheme = self.store_url().map(|url| url.scheme);
         self.store.check(scheme).map_err(|error| error.with("datacenter", &self.name))?;

@@ -17,6 +17,7 @@ pub mod config;
 mod audit;
 mod blocking;
 mod clock;
+mod cluster_train;
 mod database;
 mod datacenters;
 mod files;
@@ -72,6 +73,14 @@ pub(crate) struct Cloud {
     pub(crate) revocations: watch::Sender<u64>,
     /// Jobs that are being started.
     pub(crate) starts: Semaphore,
+    /// Configurations that are being evaluated.
+    pub(crate) evaluations: Semaphore,
+    /// What is remembered of trainings whose nodes ask.
+    pub(crate) nodes: cluster_train::node::Nodes,
+    /// Stores of trainings.
+    pub(crate) opened: cluster_train::source::OpenedStores,
+    /// Whether programs of users can be kept apart on this machine.
+    pub(crate) is_isolated: bool,
     /// Turns true when the server ends.
     pub(crate) stopping: watch::Receiver<bool>,
     /// Where it listens, once it does.

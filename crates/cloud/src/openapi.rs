@@ -3,6 +3,9 @@
 
 use axum::Json;
 use contract::api::cluster::Datacenter;
+use contract::api::cluster_train::{
+    Accepted, Awaited, ClusterTrain, NodeQuery, PartQuery, ResultQuery, Share,
+};
 use contract::api::error::ErrorBody;
 use contract::api::file::{
     Attributes, Begin, Checksums, Completed, ContentQuery, DiskUsage, Entry, Link, ListLine,
@@ -171,6 +174,7 @@ fn description() -> OpenApi {
     limits(&mut table);
     files(&mut table);
     uploads(&mut table);
+    cluster_train(&mut table);
     let schemas = std::mem::take(&mut table.schemas);
     let key = ApiKeyValue::with_description("Authorization", "`Token …` or `Bearer …`");
     let components = ComponentsBuilder::new()
@@ -307,6 +311,24 @@ fn files(table: &mut Table) {
     let publish = row(Post, path::LINKS, "Make a link for everybody").body(place, True);
     table.add(publish.gives("200", Some(link)));
     table.add(row(Delete, path::LINK, "Revoke a link").gives("204", None));
+}
+
+fn cluster_train(table: &mut Table) {
+    let (asked, accepted) = (table.schema::<ClusterTrain>(), table.schema::<Accepted>());
+    let train = row(Post, path::CLUSTER_TRAIN, "Submit a V1 training with its data");
+    table.add(train.body(asked, True).gives("200", Some(accepted)));
+    let results = row(Get, path::JOB_RESULTS, "What a training has sent").query::<PathQuery>();
+    table.add(results.gives("200", None));
+    let share = table.schema::<Share>();
+    let stage = row(Get, path::STAGE, "What a node fetches").query::<NodeQuery>();
+    table.add(stage.gives("200", Some(share)));
+    let part = row(Get, path::STAGE_FILE, "A part of a file for a node").query::<PartQuery>();
+    table.add(part.gives("200", None));
+    let (node, awaited) = (table.schema::<NodeQuery>(), table.schema::<Awaited>());
+    let ready = row(Post, path::STAGE_READY, "A node is ready").body(node, True);
+    table.add(ready.gives("200", Some(awaited)));
+    let result = row(Put, path::STAGE_RESULT, "A file of the results").query::<ResultQuery>();
+    table.add(result.bytes().gives("204", None));
 }
 
 fn uploads(table: &mut Table) {

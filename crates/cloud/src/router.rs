@@ -1,11 +1,12 @@
 //! Which call is answered by whom: one table.
 
+use crate::cluster_train::node as nodes;
 use crate::files::calls as files;
 use crate::http::request::BodyLimit;
 use crate::http::{Address, Refusal};
 use crate::{
-    Cloud, audit, datacenters, health, jobs, legacy, links, logs, openapi, packages, quotas,
-    registries, users,
+    Cloud, audit, cluster_train, datacenters, health, jobs, legacy, links, logs, openapi, packages,
+    quotas, registries, users,
 };
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
 use axum::http::Method;
@@ -56,6 +57,12 @@ pub(crate) fn router(cloud: Arc<Cloud>) -> Router {
         .route(path::JOB_WORKERS, get(jobs::workers))
         .route(path::JOB_LOGS, get(logs::get))
         .route(path::JOB_METRICS, get(logs::metrics))
+        .route(path::JOB_RESULTS, get(cluster_train::results))
+        .route(path::CLUSTER_TRAIN, post(cluster_train::submit))
+        .route(path::STAGE, get(nodes::share))
+        .route(path::STAGE_FILE, get(nodes::part))
+        .route(path::STAGE_READY, post(nodes::ready))
+        .route(path::STAGE_RESULT, put(nodes::result).layer(unlimited()))
         .route(path::QUOTA, get(quotas::own))
         .route(path::USER_QUOTA, get(quotas::of_user).put(quotas::set).delete(quotas::reset))
         .route(path::REGISTRIES, get(registries::list))
@@ -104,7 +111,7 @@ async fn around(
     }
     let path = request.uri().path();
     let sends_file = matches!(*request.method(), Method::PUT | Method::POST)
-        && ["/api/v2/blobs/", "/api/v2/files", "/api/v1/file", "/api/v1/pfs"]
+        && ["/api/v2/blobs/", "/api/v2/files", "/api/v2/stages/", "/api/v1/file", "/api/v1/pfs"]
             .iter()
             .any(|part| path.contains(part));
     let limit = if sends_file { UPLOAD } else { ANSWER };

@@ -1,7 +1,7 @@
 //! A server from its start to its end.
 
 use crate::blocking::blocking;
-use crate::config::{Config, Isolation, Location};
+use crate::config::{Config, Isolation, Location, OutsideUrl};
 use crate::database::{self, Database};
 use crate::datacenters::Outside;
 use crate::datacenters::site::{Datacenter, Isolated};
@@ -32,6 +32,8 @@ use tokio::sync::{Semaphore, watch};
 const GRACE: Duration = Duration::from_secs(5);
 /// How long the head of a request may take to arrive.
 const HEADER: Duration = Duration::from_secs(30);
+/// Configurations of trainings that are evaluated at the same time: each may use a core and 1 GiB.
+const EVALUATIONS: usize = 2;
 /// How often what has become old is removed.
 const SWEEP: Duration = Duration::from_secs(3600);
 
@@ -86,6 +88,11 @@ impl Server {
                 *path = real_directory(path)?;
             }
         }
+        for outside in &mut config.stores {
+            if let OutsideUrl::Directory(path) = &mut outside.url {
+                *path = path.canonicalize().map_err(unusable(path))?;
+            }
+        }
         let data = config.data_dir.clone();
         let lock = match config.database {
             // A Postgres can be shared, with the data directory.
@@ -122,6 +129,10 @@ impl Server {
             followers: Arc::new(Semaphore::new(limits.followers as usize)),
             revocations: watch::Sender::new(0),
             starts: Semaphore::new(limits.starts as usize),
+            evaluations: Semaphore::new(EVALUATIONS),
+            nodes: Default::default(),
+            opened: Default::default(),
+            is_isolated: matches!(isolated, Isolated::Yes),
             stopping,
             address: std::sync::OnceLock::new(),
             identity: random::word::<20>()?,

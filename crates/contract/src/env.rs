@@ -20,7 +20,7 @@ mod fact;
 mod variable;
 
 use fact::FACTS;
-pub use variable::{SetBy, VARIABLES, Variable, variable};
+pub use variable::{STAGE, SetBy, VARIABLES, Variable, variable};
 
 /// What one replica knows of its job. The default is what an empty environment says: a trainer
 /// that is alone.

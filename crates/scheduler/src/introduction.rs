@@ -38,7 +38,7 @@ fn is_v1(argv: &[String]) -> bool {
         _ => argv.iter().map(String::as_str).collect(),
     };
     let is_paddle = |word: &str| word == "paddle" || word.ends_with("/paddle");
-    matches!(words[..], [paddle, "train", ..] if is_paddle(paddle))
+    matches!(words[..], [paddle, "train" | "cluster_node", ..] if is_paddle(paddle))
 }
 
 #[cfg(test)]

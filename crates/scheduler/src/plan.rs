@@ -10,7 +10,8 @@ use crate::replica::ReplicaId;
 use crate::submission::{CLOUD, Place, Submission};
 use crate::supervisor::message::{Confinement, Start};
 use crate::{introduction, local};
-use contract::env::Environment;
+use contract::api::cluster_train;
+use contract::env::{Environment, STAGE};
 use contract::job::{JobSpec, Resources};
 use contract::port::{Endpoint, Ports};
 use contract::ready::Ready;
@@ -259,6 +260,8 @@ fn replica(
         Role::Master => (master(spec, node), Vec::new(), Vec::new()),
     };
     let mut extra = spec.env.clone();
+    let stage = submission.secrets.get(cluster_train::SECRET).filter(|_| id.role == Role::Trainer);
+    extra.extend(stage.map(|stage| (STAGE.to_owned(), stage.expose().to_owned())));
     for (name, value) in &node.env {
         extra.entry(name.clone()).or_insert_with(|| value.clone());
     }
@@ -317,7 +320,8 @@ fn trainer(spec: &JobSpec, node: &Node) -> Vec<String> {
     if spec.topology.is_empty() {
         return ["/bin/sh", "-c", &spec.entry].map(str::to_owned).to_vec();
     }
-    let mut argv = vec![node.paddle.clone(), "train".to_owned()];
+    let verb = if spec.staged { "cluster_node" } else { "train" };
+    let mut argv = vec![node.paddle.clone(), verb.to_owned()];
     argv.push(format!("--config={}", spec.topology));
     argv.extend(spec.topology_flags.iter().cloned());
     argv
@@ -461,6 +465,7 @@ mod tests {
     use super::*;
     use crate::submission::sample as submission;
     use contract::job::Restore;
+    use contract::secret::Secret;
 
     fn node(name: &str, address: &str) -> Node {
         Node {
@@ -553,6 +558,22 @@ mod tests {
             plan.replicas[0].argv.join(" "),
             "paddle train --config=trainer_config.py --dot_period=10"
         );
+    }
+
+    #[test]
+    fn a_trainer_of_a_staged_job_is_told_where_its_data_is_and_a_server_is_not() {
+        let mut submission =
+            submission(JobSpec { pservers: 1, staged: true, ..JobSpec::default() });
+        submission.spec.program.clear();
+        submission.spec.topology = "conf.py".into();
+        submission.secrets.insert("stage".into(), Secret::new("{}"));
+        let plan = plan(&submission, vec![node("a", "10.0.0.1")]).unwrap();
+        let told = |index: usize| {
+            let start = plan.start(&plan.replicas[index], 0, &BTreeMap::new()).unwrap();
+            (start.argv[1].clone(), start.env.get(STAGE).cloned())
+        };
+        assert_eq!(told(0), ("pserver".into(), None));
+        assert_eq!(told(1), ("cluster_node".into(), Some("{}".into())));
     }
 
     #[test]

@@ -176,7 +176,10 @@ def _warn_of_shared_list(described: Configuration) -> None:
     if source is None or not isinstance(source.files, str):
         return
     path = workspace.resolve(source.files)
-    is_own = os.path.dirname(os.path.abspath(path)) == os.path.abspath(own)
+    folder = os.path.dirname(os.path.abspath(path))
+    # Nodes of `paddle cluster_train` have a workspace each.
+    is_node = os.path.basename(folder) == f"rank-{settings.trainer_id:05d}"
+    is_own = is_node or folder == os.path.abspath(own)
     if shares and settings.num_gradient_servers > 1 and not is_own:
         log.warning(
             f"all {settings.num_gradient_servers} trainers share {path}, so each trains with all "

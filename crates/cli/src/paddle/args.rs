@@ -1,8 +1,8 @@
 //! The verbs of `paddle`. Their own arguments are beside their code.
 
 use crate::{
-    agent, attach, completions, conduct, jobs, kill, launch, logs, master, pserver, python, rank,
-    recordio, scale, supervise, version,
+    agent, attach, cluster_node, cluster_train, completions, conduct, jobs, kill, launch, logs,
+    master, pserver, python, rank, recordio, scale, supervise, version,
 };
 use clap::{Command, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -42,6 +42,18 @@ pub(crate) enum Verb {
     Version(version::Args),
     /// Train a V1 configuration: paddle train --config=trainer_config.py
     Train(python::Args),
+    /// Send a V1 training with its data to a cluster: --help lists its flags
+    #[command(name = "cluster_train")]
+    ClusterTrain(cluster_train::TrainArgs),
+    /// Print how a training of cluster_train is
+    #[command(name = "cluster_status")]
+    ClusterStatus(cluster_train::JobArgs),
+    /// Print what the nodes of a training print, or the files that they have sent
+    #[command(name = "cluster_log")]
+    ClusterLog(cluster_train::LogArgs),
+    /// End a training of cluster_train
+    #[command(name = "cluster_kill")]
+    ClusterKill(cluster_train::KillArgs),
     Launch(Box<launch::Args>),
     Jobs(jobs::Args),
     Attach(attach::Args),
@@ -74,6 +86,12 @@ pub(crate) enum Verb {
     /// Make this host ready for a job, and send its results (started by conductors, over ssh)
     #[command(hide = true)]
     Node,
+    /// Be a trainer of a job of cluster_train (started by conductors)
+    #[command(hide = true, name = "cluster_node")]
+    ClusterNode(cluster_node::Args),
+    /// Print what a configuration asks of cluster_train (started by receivers, in a sandbox)
+    #[command(hide = true, name = "cluster_config")]
+    ClusterConfig(python::Args),
     /// Be one rank of a job under MPI (started by mpirun)
     #[command(hide = true)]
     Rank(rank::Args),

@@ -3,6 +3,8 @@
 mod agent;
 mod args;
 mod attach;
+mod cluster_node;
+mod cluster_train;
 mod completions;
 mod conduct;
 mod jobs;
@@ -31,6 +33,12 @@ fn main() -> ExitCode {
         Verb::Pserver(args) => pserver::run(&args),
         Verb::Master(args) => master::run(*args),
         Verb::Recordio(args) => recordio::run(args),
+        Verb::ClusterTrain(args) => cluster_train::train(&args),
+        Verb::ClusterStatus(args) => cluster_train::status(&args),
+        Verb::ClusterLog(args) => cluster_train::log(&args),
+        Verb::ClusterKill(args) => cluster_train::kill(&args),
+        Verb::ClusterNode(args) => cluster_node::run(&args),
+        Verb::ClusterConfig(args) => python::run("paddle.v1.cluster_config", &args),
         Verb::Launch(args) => launch::run(&args),
         Verb::Jobs(args) => jobs::run(&args),
         Verb::Attach(args) => attach::run(&args),

@@ -6,11 +6,12 @@ use crate::view::{Table, View, capital, clear, perhaps};
 use cli::output::Output;
 use cli::time;
 use client::{Client, Rows, Which};
-use contract::api::cluster::Datacenter;
+use contract::api::cluster::{Datacenter, Queue};
 use contract::api::job::{Job, Worker};
 use contract::api::quota::Quota;
 use contract::api::registry::Registry;
 use contract::api::user::AuditEntry;
+use contract::job::Priority;
 use contract::{Error, Result};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -284,14 +285,33 @@ fn queues(datacenters: &[Datacenter]) -> Table {
                 queue.name.clone(),
                 datacenter.name.clone(),
                 limit.map_or_else(|| "unlimited".to_owned(), time::span),
+                queue.kind.word().to_owned(),
+                queue.nodes_max.map_or_else(|| "unlimited".to_owned(), |most| most.to_string()),
+                priorities(queue),
                 datacenter.backend.clone(),
             ]
         })
     });
     Table {
-        header: &["NAME", "DATACENTER", "TIME_LIMIT", "BACKEND"],
-        narrow: 3,
+        header: &[
+            "NAME",
+            "DATACENTER",
+            "TIME_LIMIT",
+            "NODES",
+            "MAX_NODES",
+            "PRIORITIES",
+            "BACKEND",
+        ],
+        narrow: 4,
         rows: rows.collect(),
+    }
+}
+
+/// The priorities of a queue, of which none means all.
+fn priorities(queue: &Queue) -> String {
+    match queue.priorities.is_empty() {
+        true => "all".to_owned(),
+        false => queue.priorities.iter().map(Priority::to_string).collect::<Vec<_>>().join(","),
     }
 }
 

@@ -44,7 +44,7 @@ fn one_server_serves_datacenters_of_every_kind() {
     assert!(machines.home(0).join("paddle_jobs").is_dir(), "it ran there");
     let user = user.within("cluster");
     let body = user.submission("late", "true", |spec| spec.queue = "night".into());
-    assert!(user.submit_body(&body).refusal(400).contains("at most 60 seconds"));
+    assert!(user.submit_body(&body).refusal(400).contains("at most 00:01:00 (60 seconds)"));
     let body = user.submission("late", "true", |spec| {
         (spec.queue, spec.time_limit_seconds) = ("night".into(), Some(30));
     });

@@ -7,7 +7,7 @@
 
 pub(crate) mod local;
 pub(crate) mod plan;
-mod receive;
+pub(crate) mod receive;
 mod receive_small;
 mod send;
 mod send_small;

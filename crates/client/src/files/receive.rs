@@ -122,7 +122,7 @@ impl Client {
 }
 
 /// Bytes that are followed by their checksum.
-fn checked(mut reader: impl Read, length: u64) -> Result<Vec<u8>> {
+pub(crate) fn checked(mut reader: impl Read, length: u64) -> Result<Vec<u8>> {
     let broken = |source| Error::new(Kind::Unavailable, "the download broke off").because(source);
     let expected = usize::try_from(length).unwrap_or(0);
     let mut chunk = vec![0; expected + CHECKSUM_BYTES];

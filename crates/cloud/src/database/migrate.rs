@@ -67,6 +67,8 @@ const VERSIONS: &[&[&str]] = &[
         "CREATE INDEX jobs_to_do ON jobs (datacenter, submitted_ms) WHERE is_forgotten = 0",
         "CREATE INDEX jobs_by_stage ON jobs (datacenter, stage)",
     ],
+    // The data of trainings.
+    &["CREATE TABLE stages (job TEXT PRIMARY KEY, plan TEXT NOT NULL)"],
 ];
 
 /// Brings the schema to the newest version. Servers that start together take turns.

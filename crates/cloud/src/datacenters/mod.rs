@@ -3,6 +3,7 @@
 pub(crate) mod site;
 
 use crate::Cloud;
+use crate::config::QueueConfig;
 use crate::http::{Answer, Caller};
 use axum::Json;
 use axum::extract::State;
@@ -21,7 +22,7 @@ pub(crate) async fn list(
         name: own.name.clone(),
         backend: own.config.backend.word().to_owned(),
         notes: own.notes.clone(),
-        queues: own.config.queues.clone(),
+        queues: own.config.queues.iter().map(QueueConfig::shown).collect(),
     };
     Ok(Json(cloud.datacenters.values().map(datacenter).collect()))
 }

@@ -6,7 +6,7 @@ pub(crate) mod blobs;
 pub(crate) mod calls;
 pub(crate) mod change;
 pub(crate) mod content;
-mod incoming;
+pub(crate) mod incoming;
 pub(crate) mod listing;
 pub(crate) mod log;
 pub(crate) mod package;

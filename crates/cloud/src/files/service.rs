@@ -404,7 +404,7 @@ async fn publish_one(
 }
 
 /// Writes a file; its length and checksum.
-pub(super) fn write(
+pub(crate) fn write(
     target: &std::path::Path,
     room: u64,
     source: &mut dyn Read,

@@ -16,6 +16,7 @@ mod start;
 mod store;
 mod watch;
 
+pub(crate) use mounts::reachable;
 pub(crate) use start::owner;
 
 use crate::Cloud;

@@ -169,7 +169,7 @@ fn prepare(cloud: &Cloud, folder: &Path, row: &JobRow) -> Result<()> {
 }
 
 /// The address by which this machine reaches a listener.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
         IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),

@@ -8,6 +8,8 @@ use super::store::{self, Filter};
 use crate::Cloud;
 use crate::blocking::blocking;
 use crate::clock::now_ms;
+use crate::cluster_train::{self, Plan};
+use crate::config::BackendKind;
 use crate::database::Write;
 use crate::datacenters::Datacenter;
 use crate::http::Caller;
@@ -24,13 +26,44 @@ use std::sync::Arc;
 
 const REQUEST_BYTES_MAX: usize = 100;
 
-/// Accepts a job: when this returns it is on disk. The same request again is the same job; the
-/// second part says whether it is new.
+/// By which command a job comes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FrontDoor<'a> {
+    /// `paddlecloud submit`, and the calls of the original.
+    Submit,
+    /// `paddle cluster_train`, with the data of the job.
+    ClusterTrain(&'a Plan),
+}
+
+/// Accepts a job of `paddlecloud submit`.
 pub(crate) async fn submit(
     cloud: &Arc<Cloud>,
     caller: &Caller,
     datacenter: &str,
     submit: Submit,
+) -> Result<(JobRow, bool)> {
+    submit_by(cloud, caller, datacenter, submit, FrontDoor::Submit).await
+}
+
+/// The job of a request, if it was accepted before.
+pub(crate) async fn known(
+    cloud: &Cloud,
+    caller: &Caller,
+    datacenter: &str,
+    request: &str,
+) -> Result<Option<JobRow>> {
+    let mut write = cloud.database.write().await?;
+    store::of_request(&mut write, &caller.username, datacenter, request).await
+}
+
+/// Accepts a job: when this returns it is on disk. The same request again is the same job; the
+/// second part says whether it is new.
+pub(crate) async fn submit_by(
+    cloud: &Arc<Cloud>,
+    caller: &Caller,
+    datacenter: &str,
+    submit: Submit,
+    door: FrontDoor<'_>,
 ) -> Result<(JobRow, bool)> {
     let place = Arc::clone(cloud.datacenter(datacenter)?);
     place.store.check_jobs()?;
@@ -50,8 +83,17 @@ pub(crate) async fn submit(
             return Err(Error::new(Kind::Forbidden, message).with(field, &*given));
         }
     }
-    // As the seed of the command says; other front doors allow more.
-    name::check_job_for_submit(&spec.name)?;
+    match door {
+        // As the command's own guide says, and no data without its list.
+        FrontDoor::Submit => {
+            name::check_job_for_submit(&spec.name)?;
+            if spec.staged {
+                let message = "staged: data is staged by `paddle cluster_train`, leave it out";
+                return Err(Error::invalid(message).with("field", "staged"));
+            }
+        }
+        FrontDoor::ClusterTrain(_) => name::check_job(&spec.name)?,
+    }
     let path = package_path(&place, caller, &spec, package.as_deref())?;
     spec.package = path.to_string();
     spec.check()?;
@@ -141,6 +183,9 @@ pub(crate) async fn submit(
     let newest = store::newest_ms(&mut write, &row).await?;
     row.submitted_ms = newest.map_or(now_ms, |newest| now_ms.max(newest + 1));
     store::insert(&mut write, &row).await?;
+    if let FrontDoor::ClusterTrain(plan) = door {
+        cluster_train::store::insert(&mut write, &row.uid, plan).await?;
+    }
     let most = cloud.config.limits.events;
     store::add_event(&mut write, &row.uid, now_ms, "submitted", most).await?;
     write.commit().await?;
@@ -195,22 +240,16 @@ fn check_queue(place: &Datacenter, spec: &contract::job::JobSpec) -> Result<()> 
     if spec.queue.is_empty() {
         return Ok(());
     }
-    let Some(queue) = place.config.queues.iter().find(|queue| queue.name == spec.queue) else {
-        let known: Vec<&str> =
-            place.config.queues.iter().map(|queue| queue.name.as_str()).collect();
-        return Err(Error::new(
-            Kind::NotFound,
-            "there is no such queue: leave it out, or use another",
-        )
-        .with("queue", &spec.queue)
-        .with("known", known.join(", ")));
-    };
-    match queue.time_limit_seconds_max {
-        Some(most) if spec.time_limit_seconds.is_none_or(|limit| limit > most) => {
-            let message = format!("jobs in this queue have a time limit of at most {most} seconds");
-            Err(Error::invalid(message).with("queue", &queue.name))
+    match place.config.queue(&spec.queue) {
+        Some(queue) => queue.admit(spec),
+        None => {
+            let known: Vec<&str> =
+                place.config.queues.iter().map(|queue| queue.name.as_str()).collect();
+            let message = "there is no such queue: leave it out, or use another";
+            Err(Error::new(Kind::NotFound, message)
+                .with("queue", &spec.queue)
+                .with("known", known.join(", ")))
         }
-        _ => Ok(()),
     }
 }
 

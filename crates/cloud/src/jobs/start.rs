@@ -6,10 +6,13 @@ use super::store;
 use super::submission::{Surroundings, submission};
 use crate::Cloud;
 use crate::blocking::blocking;
+use crate::cluster_train::node;
+use crate::config::BackendKind;
 use crate::datacenters::Datacenter;
 use crate::files::Owner;
 use crate::files::package::{Placement, place};
 use crate::{packages, random, registries, users};
+use contract::api::cluster_train::SECRET;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
 use scheduler::Submission;
@@ -81,12 +84,16 @@ pub(crate) fn owner(datacenter: &Datacenter, posix_uid: u32) -> Owner {
 
 /// The credentials that a job names.
 pub(super) async fn secrets(cloud: &Cloud, row: &JobRow) -> Result<BTreeMap<String, Secret>> {
-    if row.spec.registry.is_empty() {
-        return Ok(BTreeMap::new());
+    let mut secrets = BTreeMap::new();
+    if row.spec.staged {
+        secrets.insert(SECRET.to_owned(), node::stage(cloud, row)?);
     }
-    let name = row.spec.registry.clone();
-    let secret = registries::reveal(cloud, &row.datacenter, &row.username, &name).await?;
-    Ok(BTreeMap::from([(name, secret)]))
+    if !row.spec.registry.is_empty() {
+        let name = row.spec.registry.clone();
+        let secret = registries::reveal(cloud, &row.datacenter, &row.username, &name).await?;
+        secrets.insert(name, secret);
+    }
+    Ok(secrets)
 }
 
 /// What was found out for a job.

@@ -337,7 +337,11 @@ pub(super) async fn newest_change(database: &Database) -> Result<u64> {
 
 /// Removes a job from history.
 pub(super) async fn remove(write: &mut Write<'_>, uid: &str) -> Result<()> {
-    for sql in ["DELETE FROM events WHERE job = $1", "DELETE FROM jobs WHERE uid = $1"] {
+    for sql in [
+        "DELETE FROM events WHERE job = $1",
+        "DELETE FROM stages WHERE job = $1",
+        "DELETE FROM jobs WHERE uid = $1",
+    ] {
         sqlx::query(sql).bind(uid).execute(write.connection()).await.map_err(failed)?;
     }
     Ok(())

@@ -64,7 +64,7 @@ pub(crate) fn submission(row: &JobRow, around: &Surroundings<'_>) -> Result<Subm
         }
         BackendKind::Ssh => {
             let manifest = around.manifest.clone().unwrap_or_default();
-            (Place::Ssh(ssh(config, around)?), Package::Dispatch(manifest))
+            (Place::Ssh(ssh(row, config, around)?), Package::Dispatch(manifest))
         }
         BackendKind::Mpi => {
             let package = Package::Present(text(around.workspace)?);
@@ -148,10 +148,11 @@ fn mounts(row: &JobRow, around: &Surroundings<'_>) -> Vec<Mount> {
     ]
 }
 
-fn ssh(config: &DatacenterConfig, around: &Surroundings<'_>) -> Result<SshPlace> {
+fn ssh(row: &JobRow, config: &DatacenterConfig, around: &Surroundings<'_>) -> Result<SshPlace> {
     let ssh = config.ssh.as_ref().ok_or_else(|| Error::invalid("the datacenter has no hosts"))?;
+    let of_queue = config.queue(&row.spec.queue).filter(|queue| !queue.hosts.is_empty());
     Ok(SshPlace {
-        hosts: ssh.hosts.clone(),
+        hosts: of_queue.map_or(&ssh.hosts, |queue| &queue.hosts).clone(),
         root_dir: ssh.root_dir.clone(),
         nic: ssh.nic.clone(),
         ld_library_path: String::new(),
@@ -165,9 +166,11 @@ fn ssh(config: &DatacenterConfig, around: &Surroundings<'_>) -> Result<SshPlace>
 
 fn mpi(row: &JobRow, config: &DatacenterConfig, around: &Surroundings<'_>) -> Result<MpiPlace> {
     let mpi = config.mpi.as_ref().ok_or_else(|| Error::invalid("the datacenter has no ranks"))?;
+    let queue = config.queue(&row.spec.queue);
+    let of_queue = queue.map(|queue| &queue.hostfile).filter(|text| !text.is_empty());
     Ok(MpiPlace {
-        ranks: mpi.ranks,
-        hostfile: mpi.hostfile.clone(),
+        ranks: queue.and_then(|queue| queue.ranks).unwrap_or(mpi.ranks),
+        hostfile: of_queue.unwrap_or(&mpi.hostfile).clone(),
         mpirun_arguments: mpi.arguments.clone(),
         nic: mpi.nic.clone(),
         port: 0,

@@ -6,6 +6,7 @@
 //! a translation in `cloud`.
 
 pub mod cluster;
+pub mod cluster_train;
 pub mod error;
 pub mod file;
 pub mod job;

@@ -46,6 +46,22 @@ pub const JOB_WORKERS: &str = "/api/v2/datacenters/{datacenter}/jobs/{job}/worke
 pub const JOB_LOGS: &str = "/api/v2/datacenters/{datacenter}/jobs/{job}/logs";
 /// What they measured: a list of [`super::log::MetricsLine`].
 pub const JOB_METRICS: &str = "/api/v2/datacenters/{datacenter}/jobs/{job}/metrics";
+/// What a job of [`CLUSTER_TRAIN`] has sent so far: GET by [`super::file::PathQuery`], the path below
+/// its results, a list of [`super::file::Entry`], or of a file its bytes.
+pub const JOB_RESULTS: &str = "/api/v2/datacenters/{datacenter}/jobs/{job}/results";
+/// Hand in a V1 training with its data: POST a [`super::cluster_train::ClusterTrain`] for what was
+/// [`super::cluster_train::Accepted`].
+pub const CLUSTER_TRAIN: &str = "/api/v2/cluster_train";
+/// For the nodes of such a job, with the job's own token: what one fetches, by
+/// [`super::cluster_train::NodeQuery`], as a [`super::cluster_train::Share`].
+pub const STAGE: &str = "/api/v2/stages/{job}";
+/// A part of a file, by [`super::cluster_train::PartQuery`].
+pub const STAGE_FILE: &str = "/api/v2/stages/{job}/files/{number}";
+/// Its workspace is ready: POST a [`super::cluster_train::NodeQuery`] for who is
+/// [`super::cluster_train::Awaited`].
+pub const STAGE_READY: &str = "/api/v2/stages/{job}/ready";
+/// A file of its results: PUT by [`super::cluster_train::ResultQuery`]; 204.
+pub const STAGE_RESULT: &str = "/api/v2/stages/{job}/results";
 /// The caller's limits and use: [`super::quota::Quota`].
 pub const QUOTA: &str = "/api/v2/datacenters/{datacenter}/quota";
 /// Those of another user, for administrators; PUT [`super::quota::Limits`] for the

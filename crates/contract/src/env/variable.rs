@@ -23,6 +23,8 @@ pub enum SetBy {
     Backend,
     /// As [`SetBy::Backend`], and its value must not be shown.
     BackendSecret,
+    /// The receiver of `paddle cluster_train`, for the trainers of its jobs; it must not be shown.
+    ReceiverSecret,
     /// The cluster's own software. We read it where a backend says nothing.
     Cluster,
     /// The user, who may leave it out.
@@ -36,7 +38,7 @@ pub enum SetBy {
 impl Variable {
     /// Whether its value must not be shown.
     pub fn is_secret(&self) -> bool {
-        self.set_by == SetBy::BackendSecret
+        matches!(self.set_by, SetBy::BackendSecret | SetBy::ReceiverSecret)
     }
 
     /// Whether a job may bring its own value.
@@ -49,6 +51,9 @@ impl Variable {
 pub fn variable(name: &str) -> Option<&'static Variable> {
     VARIABLES.iter().find(|variable| variable.name == name)
 }
+
+/// What trainers of staged jobs are told: a [`crate::api::cluster_train::Stage`] as JSON.
+pub const STAGE: &str = "PADDLE_STAGE";
 
 /// All of them, in the order of the documentation.
 pub const VARIABLES: &[Variable] = &[
@@ -110,6 +115,13 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "the secret by which the replicas of a job know each other",
         example: "5c1b…",
         set_by: SetBy::BackendSecret,
+    },
+    Variable {
+        name: STAGE,
+        meaning: "where a node of `paddle cluster_train` fetches its data and sends its results, and \
+                  the secret by which it proves to be one",
+        example: "{\"url\": \"http://10.0.0.2:8080\", …}",
+        set_by: SetBy::ReceiverSecret,
     },
     // What clusters say.
     cluster("OMPI_COMM_WORLD_RANK", "the rank under Open MPI", "0"),
@@ -196,8 +208,9 @@ mod tests {
     }
 
     #[test]
-    fn only_the_token_is_secret() {
+    fn only_the_tokens_are_secret() {
         let secrets: Vec<_> = VARIABLES.iter().filter(|known| known.is_secret()).collect();
-        assert_eq!(secrets, [variable("PADDLE_JOB_TOKEN").unwrap()]);
+        let tokens = ["PADDLE_JOB_TOKEN", STAGE];
+        assert_eq!(secrets, tokens.map(|name| variable(name).unwrap()));
     }
 }

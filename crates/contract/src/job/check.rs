@@ -69,6 +69,9 @@ impl JobSpec {
             let flags = self.topology_flags.join(" ");
             return Err(bad("topology_flags", flags, "they need a topology"));
         }
+        if self.topology.is_empty() && self.staged {
+            return Err(bad("staged", true, "it needs a topology"));
+        }
         let words = self.program.iter().chain(&self.topology_flags);
         let bytes: usize = words.clone().map(String::len).sum();
         if bytes > TEXT_BYTES_MAX || words.clone().any(|word| word.contains('\0')) {

@@ -5,6 +5,7 @@ use crate::local::{self, sandbox};
 use crate::slurm;
 use crate::ssh::package::Manifest;
 use crate::submission::{Package, Place, Submission, check_id};
+use contract::api::cluster_train;
 use contract::job::Priority;
 use contract::{Error, Kind, Result};
 use std::path::{Component, Path};
@@ -37,7 +38,12 @@ pub(super) fn check(submission: &Submission) -> Result<()> {
         let why = "the data provider of a topology reads the files of its own list";
         return refuse("master", "true", why);
     }
-    if let Some((name, _)) = secrets.first_key_value() {
+    if spec.staged != secrets.contains_key(cluster_train::SECRET) {
+        let why = "only the receiver of `paddle cluster_train` can tell where the data is";
+        return refuse("staged", &spec.staged.to_string(), why);
+    }
+    let mut others = secrets.keys().filter(|name| *name != cluster_train::SECRET);
+    if let Some(name) = others.next() {
         return refuse("secrets", name, "it fetches nothing that would need one");
     }
     if let (Some(run_as), false) = (run_as, matches!(place, Place::Local(_))) {

@@ -87,6 +87,10 @@ pub(super) fn check(submission: &Submission, place: &KubernetesPlace) -> Result<
         let why = "it has to be on a volume (--volume), or checkpoints go with the pods";
         return refuse("checkpoint_dir", spec.checkpoint.dir.clone(), why);
     }
+    if spec.staged {
+        let why = "pods do not fetch their data: mount it (--volume), and use --topology";
+        return refuse("staged", "true".to_owned(), why);
+    }
     if let Some((secret, _)) = secrets.first_key_value() {
         let why = "name a pull secret of the namespace instead: --pull_secret";
         return refuse("secrets", secret.clone(), why);

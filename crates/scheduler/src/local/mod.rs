@@ -1,6 +1,7 @@
 //! This machine as a place for jobs: one node, reached through the loopback interface.
 
 pub mod sandbox;
+pub mod trial;
 
 pub(crate) mod plan;
 

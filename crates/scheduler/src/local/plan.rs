@@ -49,7 +49,7 @@ pub(crate) fn confinement(submission: &Submission, node: &Node, id: ReplicaId) -
         }
         root
     });
-    Confinement { run_as: submission.run_as, root, gpus }
+    Confinement { run_as: submission.run_as, root, gpus, ..Confinement::default() }
 }
 
 /// The GPUs of a replica among those that Slurm gave to the job on this node.

@@ -104,6 +104,31 @@ impl Conf {
     }
 }
 
+/// The texts of one list of a Python file, which is parsed and not executed; `None` if the file does
+/// not name it.
+///
+/// # Errors
+/// The file cannot be read, or has something else under that name.
+pub async fn read_list(path: &Path, name: &str) -> Result<Option<Vec<String>>> {
+    let refuse = |message: String| Error::invalid(message).with("file", path.display());
+    let answer = ask_python(path).await.map_err(|error| error.with("file", path.display()))?;
+    let answer = serde_json::from_slice(&answer)
+        .map_err(|_| refuse("the values of the file are nested too deep".to_owned()))?;
+    let names: BTreeMap<String, Assignment> = match answer {
+        Answer::Names(names) => names,
+        Answer::Refused(why, line) => {
+            return Err(refuse(format!("cannot read the file: {why}")).with("line", line));
+        }
+    };
+    let Some(found) = names.get(name) else { return Ok(None) };
+    let texts = found.value.as_array().map(|list| {
+        list.iter().map(|item| item.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+    });
+    texts.flatten().map(Some).ok_or_else(|| {
+        refuse(format!("bad {name}: write a list of texts")).with("line", found.line)
+    })
+}
+
 /// A directory on a machine: absolute, or in the home that `~` stands for.
 pub fn check_directory(path: &str) -> Result<()> {
     let is_rooted = path.starts_with('/') || path.starts_with("~/");
@@ -376,5 +401,20 @@ PADDLE_USE_GPU = False
         insta::assert_snapshot!(refused.map(|text| error(&text)).join("\n"));
         assert!(error("A = [1, 2").contains("never closed"));
         assert!(error("A = '''x\n\n").contains("unterminated"));
+    }
+
+    #[tokio::test]
+    async fn a_list_of_a_file_is_read_and_nothing_is_executed() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let read = async |text: &str| {
+            std::fs::write(file.path(), text).unwrap();
+            read_list(file.path(), "receivers").await.map_err(|error| error.to_string())
+        };
+        let found = read("HOST = 'a:1'\nreceivers = [HOST, 'b:2']\n").await;
+        assert_eq!(found, Ok(Some(vec!["a:1".to_owned(), "b:2".to_owned()])));
+        assert_eq!(read("other = 1\n").await, Ok(None));
+        assert!(read("receivers = [1]\n").await.unwrap_err().contains("write a list of texts"));
+        let executed = read("import os\nreceivers = os.listdir('/')\n").await;
+        assert!(executed.unwrap_err().contains("nothing is executed"));
     }
 }

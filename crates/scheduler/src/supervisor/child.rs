@@ -6,7 +6,7 @@ use super::gpu::{self, Gpus};
 use super::leftover;
 use super::limits::Limits;
 use super::message::{self, Event, Start};
-use super::namespace::Outside;
+use super::namespace::{Outside, unshare};
 use super::sandbox;
 use crate::lines::Lines;
 use crate::replica::ReplicaId;
@@ -14,6 +14,7 @@ use crate::submission::RunAs;
 use contract::env::{SetBy, VARIABLES};
 use contract::ready::{Farewell, Ready};
 use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::thread::UnshareFlags;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::fd::OwnedFd;
@@ -130,6 +131,9 @@ fn confine(
                     .and_then(|()| chown(kept, Some(run_as.uid), Some(run_as.gid)))
                     .map_err(|error| no_directory(kept, &error))?;
             }
+            if start.confinement.is_offline && !unshare(UnshareFlags::NEWNET) {
+                return Err("it cannot be kept from the network".to_owned());
+            }
             let bytes_max = start.memory_bytes_max.unwrap_or_else(scratch_bytes_max);
             Some(sandbox::enter(&root, run_as, &directory, bytes_max)?)
         }
@@ -218,7 +222,8 @@ fn spawn_into(
     let mut command = Command::new(program);
     // What this process was told about itself, if it runs inside another job, is not the replica's.
     for variable in VARIABLES {
-        if matches!(variable.set_by, SetBy::Backend | SetBy::BackendSecret) {
+        if matches!(variable.set_by, SetBy::Backend | SetBy::BackendSecret | SetBy::ReceiverSecret)
+        {
             command.env_remove(variable.name);
         }
     }

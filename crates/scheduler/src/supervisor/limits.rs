@@ -49,7 +49,8 @@ impl Limits {
         let chance = wire::fresh_incarnation();
         let name = format!("{PREFIX}{chance:016x}-{}-{}", start.replica, start.attempt);
         if start.confinement.root.is_some() {
-            let settings = [("pids.max", PROCESSES_MAX.to_string())];
+            let most = start.confinement.processes_max.unwrap_or(PROCESSES_MAX);
+            let settings = [("pids.max", most.to_string())];
             limits.groups.extend(group("pids", &name, &settings, &settings));
         }
         if let Some(bytes_max) = start.memory_bytes_max {

@@ -112,6 +112,12 @@ pub struct Confinement {
     pub root: Option<Root>,
     /// Its GPUs; `None` to leave it those of the machine.
     pub gpus: Option<GpuWish>,
+    /// Whether it reaches no network, not even this machine's. Only together with `root`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_offline: bool,
+    /// The most processes and threads it may have, if fewer than usual. Only together with `root`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes_max: Option<u32>,
 }
 
 /// GPUs for a replica.

@@ -55,7 +55,10 @@ impl Directory {
 
     /// Opens what a path leads to.
     fn reach(&self, path: &PfsPath, flags: OFlags) -> Result<OwnedFd> {
-        self.reach_text(&relative(path), flags).map_err(|errno| refused(errno, path))
+        let relative = relative(path);
+        // The top of a store that has no homes.
+        let relative = if relative.is_empty() { "." } else { &relative };
+        self.reach_text(relative, flags).map_err(|errno| refused(errno, path))
     }
 
     fn reach_text(&self, relative: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {

@@ -42,7 +42,12 @@ pub(crate) struct Hdfs {
     client: Client,
     /// Where everything is, without a slash at its end.
     root: String,
+    /// Whether it is not the cloud's own: a file without a name is then beside what it will be.
+    is_outside: bool,
 }
+
+/// Who owns the files where nobody says.
+const USER: &str = "paddle";
 
 /// How long the name node may take to answer, and a data node to take or give a piece.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -67,7 +72,19 @@ const REPORT_LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::f
 impl Hdfs {
     /// Opens a store, after it was tried.
     pub(crate) async fn open(url: &StoreUrl, config: &StoreConfig) -> Result<Self> {
-        let user = config.user.as_deref().unwrap_or("paddle");
+        let store = Hdfs::connect(url, config)?;
+        reach(&url.authority).await?;
+        store.probe(config.user.as_deref().unwrap_or(USER)).await?;
+        Ok(store)
+    }
+
+    /// A store that is not the cloud's own, in which only some directories may be written.
+    pub(crate) fn outside(url: &StoreUrl, config: &StoreConfig) -> Result<Self> {
+        Ok(Hdfs { is_outside: true, ..Hdfs::connect(url, config)? })
+    }
+
+    fn connect(url: &StoreUrl, config: &StoreConfig) -> Result<Self> {
+        let user = config.user.as_deref().unwrap_or(USER);
         let mut builder =
             ClientBuilder::new().with_url(format!("hdfs://{}", url.authority)).with_user(user);
         if let Some(directory) = &config.config_dir {
@@ -78,10 +95,16 @@ impl Hdfs {
             true => String::new(),
             false => format!("/{}", url.path),
         };
-        reach(&url.authority).await?;
-        let store = Hdfs { client, root };
-        store.probe(user).await?;
-        Ok(store)
+        Ok(Hdfs { client, root, is_outside: false })
+    }
+
+    /// The name of a file that has none yet.
+    fn unnamed(&self, path: &PfsPath) -> Result<String> {
+        let word = crate::random::word::<20>()?;
+        match (self.is_outside, self.locate(path).rsplit_once('/')) {
+            (true, Some((folder, _))) => Ok(format!("{folder}/.{word}")),
+            _ => Ok(format!("{}/{UNNAMED}/{word}", self.root)),
+        }
     }
 
     /// Tries what the cloud will need: to look, to make a directory, to write, to remove.
@@ -105,7 +128,10 @@ impl Hdfs {
     }
 
     fn locate(&self, path: &PfsPath) -> String {
-        format!("{}/{}", self.root, relative(path))
+        match relative(path) {
+            top if top.is_empty() && !self.root.is_empty() => self.root.clone(),
+            relative => format!("{}/{relative}", self.root),
+        }
     }
 
     /// Asks the name node.
@@ -221,7 +247,7 @@ impl Hdfs {
             return Err(is_a_directory(path));
         }
         file.condition.check(there.as_ref())?;
-        let unnamed = format!("{}/{UNNAMED}/{}", self.root, crate::random::word::<20>()?);
+        let unnamed = self.unnamed(path)?;
         let published = self.write(file, &unnamed).await;
         if published.is_err() {
             let _ = within(self.client.delete(&unnamed, false)).await;

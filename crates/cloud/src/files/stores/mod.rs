@@ -202,8 +202,23 @@ impl Condition {
     }
 }
 
+/// The datacenter of paths in a store that is not the cloud's own, such as one that trainings take
+/// their data from. They begin at the top of the store, which has no homes.
+pub(crate) const OUTSIDE: &str = "outside";
+
+/// Opens a store that is not the cloud's own. It is not tried: who uses it finds out what they may.
+pub(crate) fn open_outside(url: &StoreUrl, config: &StoreConfig) -> Result<Arc<dyn Files>> {
+    Ok(match url.scheme {
+        Scheme::Hdfs => Arc::new(hdfs::Hdfs::outside(url, config)?),
+        _ => Arc::new(object::Objects::outside(url, config)?),
+    })
+}
+
 /// Where a path is below the top of a store.
 fn relative(path: &PfsPath) -> String {
+    if path.datacenter() == OUTSIDE {
+        return path.components().join("/");
+    }
     let top = match path.owner() {
         Some(owner) => format!("home/{owner}"),
         None => "public".to_owned(),

@@ -79,11 +79,16 @@ const BLOCKS: usize = 12;
 impl Objects {
     /// Opens a store, after it was tried.
     pub(crate) async fn open(url: &StoreUrl, config: &StoreConfig) -> Result<Self> {
-        let operator = connect::connect(url, config)?;
-        connect::probe(&operator).await?;
+        let store = Objects::outside(url, config)?;
+        connect::probe(&store.operator).await?;
+        Ok(Objects { parts: parts::Parts::of(url, config), ..store })
+    }
+
+    /// A store that is not the cloud's own: nothing of others is removed there.
+    pub(crate) fn outside(url: &StoreUrl, config: &StoreConfig) -> Result<Self> {
         Ok(Objects {
-            parts: parts::Parts::of(url, config),
-            operator,
+            parts: None,
+            operator: connect::connect(url, config)?,
             facts: Mutex::default(),
             room: Semaphore::new(BLOCKS),
         })

@@ -1,0 +1,121 @@
+//! `paddle cluster_node`: the trainer of a job of `paddle cluster_train`, on every place the same. It
+//! makes a workspace, fetches its share of the data into it, runs the hook, waits until all nodes are
+//! so far, trains, and sends the results. Started by conductors, in the job's package.
+
+mod hook;
+mod results;
+mod trainer;
+mod workspace;
+
+use client::Receiver;
+use contract::api::cluster_train::Stage;
+use contract::env::STAGE;
+use contract::{Error, Kind, Result};
+use results::Results;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use workspace::Workspace;
+
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    /// --config=FILE and other flags of `paddle train`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
+    flags: Vec<String>,
+}
+
+/// How often it is asked whether the other nodes are ready, and how often it is said who is not.
+const ASK: Duration = Duration::from_secs(1);
+const SAY: Duration = Duration::from_secs(30);
+
+/// Runs the node to its end; the exit code is that of the training.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let rank = rank()?;
+    let about = |error: Error| error.with("node", rank);
+    let receiver = Receiver::open(&stage()?, rank, say)?;
+    let share = receiver.share().map_err(about)?;
+    let workspace = Workspace::make(rank, share.nodes, &args.flags).map_err(about)?;
+    let results = Results::new(receiver, &workspace, &share.save_dir, rank);
+    let prepared = workspace
+        .stage(results.receiver(), &share)
+        .and_then(|()| hook::run(&workspace))
+        .and_then(|()| wait_for_others(results.receiver()));
+    if let Err(error) = prepared {
+        // Whoever looks at the results finds the reason there, too.
+        let text = format!("paddle: {}\n", error.chain());
+        let _ = workspace.note(&text);
+        let _ = results.send_all();
+        return Err(about(error));
+    }
+    let code = trainer::train(&workspace, &args.flags, &results)?;
+    let sent = results.send_all();
+    workspace.clean();
+    match (code, sent) {
+        (0, Err(error)) => Err(about(error)),
+        (code, Err(error)) => {
+            say(&format!("results are missing: {}", error.chain()));
+            Ok(exit(code))
+        }
+        (code, Ok(())) => Ok(exit(code)),
+    }
+}
+
+fn exit(code: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+/// A line of the log.
+fn say(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "cluster_node: {line}");
+}
+
+fn rank() -> Result<u32> {
+    let text = std::env::var("PADDLE_INIT_TRAINER_ID").unwrap_or_default();
+    text.parse().map_err(|_| {
+        let message = "cluster_node is started by jobs of `paddle cluster_train`, not by people";
+        Error::invalid(message).with("PADDLE_INIT_TRAINER_ID", text)
+    })
+}
+
+fn stage() -> Result<Stage> {
+    let text = std::env::var(STAGE).unwrap_or_default();
+    // Without the value: it has a secret.
+    serde_json::from_str(&text).map_err(|_| {
+        let message = format!(
+            "{STAGE} does not say where the data is: cluster_node is started by jobs of `paddle \
+             cluster_train`"
+        );
+        Error::invalid(message)
+    })
+}
+
+/// Servers wait ten minutes for a trainer; the data of one may take longer than that of another.
+fn wait_for_others(receiver: &Receiver) -> Result<()> {
+    let mut said = Instant::now();
+    loop {
+        let awaited = receiver.ready()?;
+        if awaited.is_empty() {
+            return Ok(());
+        }
+        if said.elapsed() >= SAY {
+            said = Instant::now();
+            let ranks: Vec<String> = awaited.iter().map(u32::to_string).collect();
+            say(&format!("waiting for the data of nodes {}", ranks.join(", ")));
+        }
+        std::thread::sleep(ASK);
+    }
+}
+
+fn unusable(path: &std::path::Path) -> impl Fn(std::io::Error) -> Error + '_ {
+    move |source| {
+        let kind = source.kind();
+        let error = Error::io("the workspace cannot be made", source).with("path", path.display());
+        match kind {
+            std::io::ErrorKind::StorageFull => {
+                Error::new(Kind::LimitExceeded, "the node's disk is full").because(error)
+            }
+            _ => error,
+        }
+    }
+}

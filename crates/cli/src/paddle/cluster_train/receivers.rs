@@ -1,0 +1,129 @@
+//! Which receiver a command talks to: the first of `local_config.py` that answers, or the server of
+//! `~/.paddle/config`.
+//!
+//! `local_config.py` lies beside `cluster_train.sh`, which is found on the PATH. It has a list,
+//! `receivers = ["host:port", …]`, or just an address a line; it is read without being executed.
+
+use client::{Client, Config, Datacenter, Endpoint, Profile, check_health};
+use contract::secret::Secret;
+use contract::{Error, Kind, Result};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The script by which people find the client's directory.
+const SCRIPT: &str = "cluster_train.sh";
+const FILE: &str = "local_config.py";
+/// How long a receiver may take to say that it is there.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A token for scripts, instead of a login.
+const TOKEN_VARIABLE: &str = "PADDLECLOUD_TOKEN";
+
+/// A client of the receiver, and its address.
+pub(super) fn connect() -> Result<Client> {
+    let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
+    let home = home.ok_or_else(|| {
+        Error::new(Kind::NotFound, "there is no home directory: set HOME, which has .paddle/config")
+    })?;
+    let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
+    let token = token.map(Secret::new);
+    let profile = Profile { home, config: None, datacenter: None, token, notice: say };
+    let Some(file) = local_config() else { return Client::open(&profile) };
+    let receivers = read(&file)?;
+    let endpoint = first_healthy(&receivers, &file)?;
+    Client::at(&profile, identity(&profile, endpoint)?)
+}
+
+/// A line for whoever watches, beside the output.
+pub(super) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// The file beside the script on the PATH, or beside this program.
+fn local_config() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let of_path = std::env::split_paths(&path).find(|folder| folder.join(SCRIPT).is_file());
+    let own = std::env::current_exe().ok().and_then(|own| own.parent().map(Path::to_owned));
+    let mut folders = of_path.into_iter().chain(own);
+    folders.find_map(|folder| Some(folder.join(FILE)).filter(|file| file.is_file()))
+}
+
+/// The addresses of a file.
+fn read(file: &Path) -> Result<Vec<Endpoint>> {
+    let refused = |source| {
+        Error::io("cannot read the list of receivers", source).with("file", file.display())
+    };
+    let text = std::fs::read_to_string(file).map_err(refused)?;
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    let is_address = |line: &&str| {
+        let port = line.rsplit_once(':').map(|(_, port)| port.trim_end_matches('/'));
+        !line.contains(['=', '"', '\'', ' '])
+            && port.is_some_and(|port| port.parse::<u16>().is_ok())
+    };
+    let receivers = match !lines.is_empty() && lines.iter().all(is_address) {
+        true => lines.into_iter().map(str::to_owned).collect(),
+        false => {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map_err(|source| Error::io("cannot start", source))?;
+            let list = runtime.block_on(scheduler::ssh::conf::read_list(file, "receivers"))?;
+            list.unwrap_or_default()
+        }
+    };
+    if receivers.is_empty() {
+        let message = "the file names no receivers: write receivers = [\"host:port\", …]";
+        return Err(Error::invalid(message).with("file", file.display()));
+    }
+    let endpoint = |text: &String| {
+        let url = if text.contains("://") { text.clone() } else { format!("http://{text}") };
+        url.parse::<Endpoint>().map_err(|error| error.with("file", file.display()))
+    };
+    receivers.iter().map(endpoint).collect()
+}
+
+fn first_healthy(receivers: &[Endpoint], file: &Path) -> Result<Endpoint> {
+    let mut why = String::new();
+    for receiver in receivers {
+        match check_health(receiver, PATIENCE) {
+            Ok(()) => return Ok(receiver.clone()),
+            Err(error) => {
+                say(&format!("the receiver {receiver} is not there: {}", error.message()));
+                why = error.message().to_owned();
+            }
+        }
+    }
+    let message = format!("none of the {} receivers is there; the last: {why}", receivers.len());
+    Err(Error::new(Kind::Unavailable, message).with("file", file.display()))
+}
+
+/// Who logs in there: as the configuration says for that address, or else for its current one.
+fn identity(profile: &Profile, endpoint: Endpoint) -> Result<Datacenter> {
+    let nobody = |endpoint| Datacenter {
+        // Without a name the server is meant, whatever its datacenters are called.
+        name: String::new(),
+        username: String::new(),
+        password: None,
+        endpoint,
+        ca: None,
+    };
+    let config = match Config::load(&profile.config_file()) {
+        Err(error) if error.kind() == Kind::NotFound && profile.token.is_some() => {
+            return Ok(nobody(endpoint));
+        }
+        Err(error) if error.kind() == Kind::NotFound => {
+            let message = format!(
+                "you are not logged in: use `paddlecloud login -endpoint {endpoint} -username NAME`"
+            );
+            return Err(Error::new(Kind::Unauthenticated, message));
+        }
+        config => config?,
+    };
+    let same = config.entries.iter().filter_map(|entry| entry.datacenter.as_ref().ok());
+    if let Some(own) = same.clone().find(|own| own.endpoint == endpoint) {
+        return Ok(own.clone());
+    }
+    let own = config.choose(None)?;
+    Ok(Datacenter { name: String::new(), endpoint, ..own })
+}

@@ -1,0 +1,281 @@
+//! A node of a training, as it talks to its receiver: it fetches its share of the data and sends its
+//! results. A receiver that is away for some minutes, to be started again for example, is waited for.
+
+use crate::body;
+use crate::config::Datacenter;
+use crate::files::in_parallel;
+use crate::files::receive::checked;
+use crate::retry::Repeat;
+use crate::transport::{Call, Content, Transport};
+use contract::api::cluster_train::{Awaited, NodeQuery, SCHEME, Share, SharedFile, Stage};
+use contract::api::path;
+use contract::checksum::Summing;
+use contract::{Error, Kind, Result};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use ureq::http::{Method, Response};
+
+/// A receiver, asked by one of the nodes of a job.
+pub struct Receiver {
+    transport: Transport,
+    job: String,
+    authorization: String,
+    rank: u32,
+    /// Is told, in a line, what is worth knowing and no error.
+    notice: fn(&str),
+}
+
+/// How long a receiver may be away.
+const OUTAGE_MAX: Duration = Duration::from_secs(300);
+const PAUSE_FIRST: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// What is fetched at a time, and by how many threads.
+const PART_BYTES: u64 = 8 << 20;
+const THREADS: usize = 6;
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+impl Receiver {
+    /// Nothing is asked yet.
+    pub fn open(stage: &Stage, rank: u32, notice: fn(&str)) -> Result<Receiver> {
+        let refused = |source| Error::io("cannot keep a certificate", source);
+        let mut file = tempfile::NamedTempFile::new().map_err(refused)?;
+        file.write_all(stage.ca.as_bytes()).map_err(refused)?;
+        let datacenter = Datacenter {
+            name: String::new(),
+            username: String::new(),
+            password: None,
+            endpoint: stage.url.parse()?,
+            ca: (!stage.ca.is_empty()).then(|| file.path().to_owned()),
+        };
+        Ok(Receiver {
+            transport: Transport::new(&datacenter, None)?,
+            job: stage.job.clone(),
+            authorization: format!("{SCHEME} {}", stage.token),
+            rank,
+            notice,
+        })
+    }
+
+    /// What this node fetches.
+    pub fn share(&self) -> Result<Share> {
+        let path = format!("{}?rank={}", path::fill(path::STAGE, &[&self.job]), self.rank);
+        let bytes = self.ask(&get(path, "ask for the list of its data"))?;
+        body::decode(&bytes, "ask for the list of its data")
+    }
+
+    /// Says that this node has its data; the nodes that do not.
+    pub fn ready(&self) -> Result<Vec<u32>> {
+        let what = "say that it has its data";
+        let call = Call {
+            method: Method::POST,
+            path: path::fill(path::STAGE_READY, &[&self.job]),
+            content: Content::Json(body::encode(&NodeQuery { rank: self.rank })?),
+            repeat: Repeat::Safe,
+            what,
+        };
+        Ok(body::decode::<Awaited>(&self.ask(&call)?, what)?.ranks)
+    }
+
+    /// Fetches all files of a share, several parts at a time. Each part is checked by its checksum
+    /// and fetched again if it is damaged; a file has its name when it is whole. `see` is told each
+    /// file that is.
+    pub fn fetch(
+        &self,
+        share: &Share,
+        workspace: &Path,
+        see: impl Fn(&SharedFile, &Path) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let mut parts = Vec::new();
+        let mut left = HashMap::new();
+        for file in &share.files {
+            let target = inside(workspace, &file.target)?;
+            make_above(&target)?;
+            File::create(partial(&target)).map_err(unwritable(&target))?;
+            let before = parts.len();
+            let mut offset = 0;
+            loop {
+                let bytes = PART_BYTES.min(file.bytes - offset);
+                parts.push((file, target.clone(), offset, bytes));
+                offset += bytes;
+                if offset >= file.bytes {
+                    break;
+                }
+            }
+            left.insert(file.number, parts.len() - before);
+        }
+        let left = Mutex::new(left);
+        let (failed, is_over) = (Mutex::new(None), AtomicBool::new(false));
+        in_parallel(THREADS, parts, |(file, target, offset, bytes)| {
+            if is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            let done = self.fetch_part(file, &target, (offset, bytes)).and_then(|()| {
+                let is_whole = {
+                    let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+                    let count = left.entry(file.number).or_default();
+                    *count -= 1;
+                    *count == 0
+                };
+                if !is_whole {
+                    return Ok(());
+                }
+                std::fs::rename(partial(&target), &target).map_err(unwritable(&target))?;
+                see(file, &target)
+            });
+            if let Err(error) = done {
+                is_over.store(true, Ordering::Relaxed);
+                let error = error.with("file", &file.target);
+                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+        });
+        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    fn fetch_part(
+        &self,
+        file: &SharedFile,
+        target: &Path,
+        (offset, bytes): (u64, u64),
+    ) -> Result<()> {
+        let number = file.number.to_string();
+        let path = path::fill(path::STAGE_FILE, &[&self.job, &number]);
+        let call = get(format!("{path}?offset={offset}&bytes={bytes}"), "fetch its data");
+        let part =
+            self.patiently(|| checked(self.once(&call)?.into_body().into_reader(), bytes))?;
+        let opened = File::options().write(true).open(partial(target));
+        let file = opened.map_err(unwritable(target))?;
+        file.write_all_at(&part, offset).map_err(unwritable(target))
+    }
+
+    /// Sends a file of the results, to a path below `output/rank-N` or `log/rank-N`. A file that
+    /// grows meanwhile is sent as far as it was at first.
+    pub fn send_result(&self, file: &Path, name: &str) -> Result<()> {
+        let unreadable =
+            |source| Error::io("cannot read a result", source).with("file", file.display());
+        let source = File::open(file).map_err(unreadable)?;
+        let (mut sum, mut bytes) = (Summing::new(), 0_u64);
+        let mut piece = vec![0; 256 << 10];
+        let mut reader = source;
+        loop {
+            let count = reader.read(&mut piece).map_err(unreadable)?;
+            if count == 0 {
+                break;
+            }
+            sum.add(&piece[..count]);
+            bytes += count as u64;
+        }
+        let open = || {
+            let file = File::open(file).map_err(unreadable)?;
+            Ok(Box::new(file.take(bytes)) as Box<dyn Read>)
+        };
+        let path = path::fill(path::STAGE_RESULT, &[&self.job]);
+        let query =
+            format!("rank={}&path={}&checksum={}", self.rank, path::encode(name), sum.checksum());
+        let call = Call {
+            method: Method::PUT,
+            path: format!("{path}?{query}"),
+            content: Content::Stream(bytes, &open),
+            repeat: Repeat::Safe,
+            what: "send a result",
+        };
+        self.ask(&call).map(|_| ())
+    }
+
+    fn ask(&self, call: &Call<'_>) -> Result<Vec<u8>> {
+        self.patiently(|| {
+            let mut answer = self.once(call)?;
+            let read = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+            read.map_err(|source| {
+                Error::new(Kind::Unavailable, "the answer broke off").because(source)
+            })
+        })
+    }
+
+    fn once(&self, call: &Call<'_>) -> Result<Response<ureq::Body>> {
+        let headers = [("authorization", self.authorization.clone())];
+        self.transport.exchange(call, None, &headers).map_err(|error| match error.kind() {
+            Kind::Unavailable | Kind::Timeout => error.with(
+                "fix",
+                "if nodes reach the receiver under another address, its administrator sets `address:`",
+            ),
+            _ => error,
+        })
+    }
+
+    fn patiently<T>(&self, ask: impl Fn() -> Result<T>) -> Result<T> {
+        let mut lost: Option<Instant> = None;
+        let mut pause = PAUSE_FIRST;
+        loop {
+            match ask() {
+                Err(error) if error.kind().is_retryable() => {
+                    let since = *lost.get_or_insert_with(|| {
+                        (self.notice)(&format!("{}; trying again", error.chain()));
+                        Instant::now()
+                    });
+                    if since.elapsed() >= OUTAGE_MAX {
+                        return Err(error);
+                    }
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+                answer => return answer,
+            }
+        }
+    }
+}
+
+/// A question.
+fn get(path: String, what: &'static str) -> Call<'static> {
+    Call { method: Method::GET, path, content: Content::Nothing, repeat: Repeat::Safe, what }
+}
+
+/// Where a file of a share goes. The receiver is trusted with the data, not with the machine.
+fn inside(workspace: &Path, target: &str) -> Result<PathBuf> {
+    let is_plain = |part: std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));
+    match !target.is_empty() && Path::new(target).components().all(is_plain) {
+        true => Ok(workspace.join(target)),
+        false => {
+            Err(Error::new(Kind::Damaged, "the receiver names a file outside of the workspace")
+                .with("target", target.escape_debug()))
+        }
+    }
+}
+
+fn make_above(target: &Path) -> Result<()> {
+    let folder = target.parent().unwrap_or(target);
+    std::fs::create_dir_all(folder).map_err(unwritable(folder))
+}
+
+/// The name of a file that is not whole.
+fn partial(target: &Path) -> PathBuf {
+    let mut name = target.as_os_str().to_owned();
+    name.push(".part");
+    name.into()
+}
+
+fn unwritable(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
+    move |source| Error::io("cannot write the data", source).with("path", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_outside_of_the_workspace() {
+        let workspace = Path::new("/work");
+        assert_eq!(inside(workspace, "train/a").unwrap(), Path::new("/work/train/a"));
+        for target in ["", "/etc/passwd", "../a", "a/../../b", "./a/.."] {
+            assert!(inside(workspace, target).is_err(), "{target}");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The calls of a job's own nodes. They prove to be nodes of that job by a token that the server has
+//! sealed: it is good for this job's data and results, and for nothing else, while the job runs.
+
+use super::plan::Plan;
+use super::source::locate;
+use super::store;
+use crate::Cloud;
+use crate::blocking::blocking;
+use crate::files::incoming::{Incoming, pieces};
+use crate::files::service::write;
+use crate::http::{Answer, Body, Parts, Question, Refusal};
+use crate::jobs;
+use crate::jobs::row::JobRow;
+use axum::Json;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::{StatusCode, header, request};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use contract::api::cluster_train::{
+    Awaited, NodeQuery, PART_BYTES_MAX, PartQuery, ResultQuery, SCHEME, Share, Stage,
+};
+use contract::checksum::Summing;
+use contract::path::Access;
+use contract::secret::Secret;
+use contract::state::State as _;
+use contract::{Error, Kind, Result};
+use futures_util::stream::{self, StreamExt};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What is remembered of jobs whose nodes ask, and may be forgotten at any time.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    /// Those whose workspaces are ready. They say so again until all are.
+    ready: Mutex<HashMap<String, BTreeSet<u32>>>,
+    /// Plans, which never change.
+    plans: Mutex<HashMap<String, Arc<Plan>>>,
+}
+
+/// More jobs than are staged at the same time.
+const READY_MAX: usize = 10_000;
+/// A plan may have many files, and every part of a file is asked for by itself.
+const PLANS_MAX: usize = 32;
+/// Of a file of results.
+const RESULT_BYTES_MAX: u64 = 1 << 40;
+
+/// What a job's nodes are told of this server, as a secret of the job.
+pub(crate) fn stage(cloud: &Cloud, row: &JobRow) -> Result<Secret> {
+    let ca = match &cloud.config.tls {
+        Some(tls) if cloud.config.address.is_none() => {
+            std::fs::read_to_string(&tls.cert).map_err(crate::files::unusable(&tls.cert))?
+        }
+        _ => String::new(),
+    };
+    let stage = Stage {
+        url: url(cloud)?,
+        ca,
+        job: row.uid.clone(),
+        token: cloud.vault.seal(row.uid.as_bytes(), &place(&row.uid))?,
+    };
+    Ok(Secret::new(crate::database::to_json(&stage)?))
+}
+
+/// Where machines of jobs reach this server.
+fn url(cloud: &Cloud) -> Result<String> {
+    if let Some(address) = &cloud.config.address {
+        return Ok(address.trim_end_matches('/').to_owned());
+    }
+    // When a job is submitted, or started again, before the server listens, it is only checked.
+    let address = cloud.address.get().copied().unwrap_or(cloud.config.listen);
+    let scheme = if cloud.config.tls.is_some() { "https" } else { "http" };
+    Ok(format!("{scheme}://{}", jobs::reachable(address)))
+}
+
+fn place(uid: &str) -> Vec<u8> {
+    format!("stage/{uid}").into_bytes()
+}
+
+/// A node that proved to be one of a job that has not ended.
+pub(crate) struct Node {
+    job: JobRow,
+    plan: Arc<Plan>,
+}
+
+impl FromRequestParts<Arc<Cloud>> for Node {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(
+        parts: &mut request::Parts,
+        cloud: &Arc<Cloud>,
+    ) -> std::result::Result<Self, Refusal> {
+        // The part of the path after `/api/v2/stages/`.
+        let uid = parts.uri.path().split('/').nth(4).unwrap_or_default().to_owned();
+        let refuse = |message: &str| Error::new(Kind::Unauthenticated, message);
+        let header = parts.headers.get(header::AUTHORIZATION).and_then(|text| text.to_str().ok());
+        let token = header.and_then(|text| text.strip_prefix(SCHEME));
+        let token = token.ok_or_else(|| refuse("this is for the nodes of a job"))?;
+        let unsealed = cloud.vault.unseal(token.trim(), &place(&uid));
+        if !unsealed.is_ok_and(|found| found == uid.as_bytes()) {
+            return Err(refuse("this token is not that of the job").into());
+        }
+        cloud.rate.admit(&format!("stage {uid}"))?;
+        let gone = || Error::new(Kind::NotFound, "there is no such job").with("job", &uid);
+        let job = jobs::service::get(cloud, &uid).await?.ok_or_else(gone)?;
+        if job.state.is_final() {
+            return Err(Error::new(Kind::Forbidden, "the job has ended").with("job", uid).into());
+        }
+        let known = lock(&cloud.nodes.plans).get(&uid).cloned();
+        let plan = match known {
+            Some(plan) => plan,
+            None => {
+                let plan = store::get(&cloud.database, &uid).await?.ok_or_else(gone)?;
+                let plan = Arc::new(plan);
+                let mut plans = lock(&cloud.nodes.plans);
+                if plans.len() >= PLANS_MAX {
+                    plans.clear();
+                }
+                plans.insert(uid, Arc::clone(&plan));
+                plan
+            }
+        };
+        Ok(Node { job, plan })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Node {
+    fn check(&self, rank: u32) -> Result<()> {
+        match rank < self.plan.nodes {
+            true => Ok(()),
+            false => Err(Error::invalid("the job has no such node").with("rank", rank)),
+        }
+    }
+}
+
+/// What a node fetches.
+pub(crate) async fn share(node: Node, Question(query): Question<NodeQuery>) -> Answer<Json<Share>> {
+    node.check(query.rank)?;
+    Ok(Json(node.plan.share(query.rank)))
+}
+
+/// A part of a file, and its checksum.
+pub(crate) async fn part(
+    State(cloud): State<Arc<Cloud>>,
+    node: Node,
+    Parts((_, number)): Parts<(String, usize)>,
+    Question(query): Question<PartQuery>,
+) -> Answer<Response> {
+    let missing = || Error::new(Kind::NotFound, "the job has no such file");
+    let file = node.plan.files.get(number).ok_or_else(missing)?;
+    let end = query.offset.checked_add(query.bytes).filter(|end| *end <= file.bytes);
+    let end = end.filter(|_| query.bytes <= PART_BYTES_MAX).ok_or_else(|| {
+        Error::invalid("this is no part of the file").with("bytes_max", PART_BYTES_MAX)
+    })?;
+    let place = locate(&cloud, &node.plan.source, &file.path, Access::Read).await?;
+    let opened = place.open().await?;
+    if opened.entry.etag != file.etag || opened.entry.bytes != file.bytes {
+        let message = "the file was changed after the job was submitted: submit it again";
+        return Err(Error::new(Kind::Conflict, message).with("path", place.shown()).into());
+    }
+    let pieces = opened.source.pieces(query.offset..end);
+    let state = Some((pieces, Summing::new()));
+    let body = stream::unfold(state, |state| async move {
+        let (mut pieces, mut sum) = state?;
+        match pieces.next().await {
+            Some(Ok(piece)) => {
+                sum.add(&piece);
+                Some((Ok(piece), Some((pieces, sum))))
+            }
+            Some(Err(error)) => {
+                tracing::warn!(error = error.chain(), "a file for a node broke off");
+                Some((Err(std::io::Error::other("broken off")), None))
+            }
+            None => Some((Ok(Bytes::copy_from_slice(&sum.checksum().0)), None)),
+        }
+    });
+    Ok(axum::body::Body::from_stream(body).into_response())
+}
+
+/// Notes that a node's workspace is ready, and tells whose are not.
+pub(crate) async fn ready(
+    State(cloud): State<Arc<Cloud>>,
+    node: Node,
+    Body(query): Body<NodeQuery>,
+) -> Answer<Json<Awaited>> {
+    node.check(query.rank)?;
+    let mut ready = lock(&cloud.nodes.ready);
+    if ready.len() >= READY_MAX {
+        ready.clear();
+    }
+    let here = ready.entry(node.job.uid.clone()).or_default();
+    here.insert(query.rank);
+    let ranks = (0..node.plan.nodes).filter(|rank| !here.contains(rank)).collect();
+    Ok(Json(Awaited { ranks }))
+}
+
+/// Takes a file of the results.
+pub(crate) async fn result(
+    State(cloud): State<Arc<Cloud>>,
+    node: Node,
+    Question(query): Question<ResultQuery>,
+    request: Request,
+) -> Answer<StatusCode> {
+    node.check(query.rank)?;
+    let own = ["output", "log"].map(|top| format!("{top}/rank-{:05}/", query.rank));
+    let is_odd = |part: &str| matches!(part, "" | "." | "..");
+    if !own.iter().any(|top| query.path.starts_with(top)) || query.path.split('/').any(is_odd) {
+        let message = "results of a node are below output/rank-N/ and log/rank-N/ of its own rank";
+        return Err(Error::invalid(message).with("path", query.path.escape_debug()).into());
+    }
+    let top = locate(&cloud, &node.plan.source, &node.plan.output, Access::Write).await?;
+    let place = top.join(&query.path)?;
+    let scratch = place.scratch()?;
+    let staged = scratch.path().join("data");
+    let (target, body) = (staged.clone(), pieces(request.into_body()));
+    let (bytes, found) = blocking(move || {
+        let mut incoming = Incoming::new(body);
+        let written = write(&target, 0, &mut incoming);
+        written.map_err(|error| incoming.into_error().unwrap_or(error))
+    })
+    .await?;
+    if found != query.checksum || bytes > RESULT_BYTES_MAX {
+        let message = "the content is not what its checksum says: send it again";
+        return Err(Error::new(Kind::Damaged, message).with("path", &query.path).into());
+    }
+    place.publish(staged).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

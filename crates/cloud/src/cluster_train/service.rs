@@ -1,0 +1,230 @@
+//! The rules of `paddle cluster_train`: from a request to a job whose data is known.
+
+use super::evaluate::{Evaluated, evaluate};
+use super::plan::{self, INIT_MODEL, Part, Plan};
+use super::source::SourceName;
+use super::wish::{self, Wish};
+use crate::config::QueueConfig;
+use crate::datacenters::Datacenter;
+use crate::http::Caller;
+use crate::jobs::row::JobRow;
+use crate::jobs::service::{self as jobs, FrontDoor};
+use crate::{Cloud, packages, users};
+use contract::api::cluster::NodeKind;
+use contract::api::cluster_train::{Accepted, ClusterTrain, NODES_MAX};
+use contract::api::job::Submit;
+use contract::job::JobSpec;
+use contract::name;
+use contract::quantity::Quantity;
+use contract::{Error, Kind, Result};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// How long nodes have to send their results when they are told to end.
+const GRACE_SECONDS: u64 = 60;
+
+/// Accepts a training: when this returns it is on disk, with the list of its data.
+pub(super) async fn accept(
+    cloud: &Arc<Cloud>,
+    caller: &Caller,
+    asked: ClusterTrain,
+) -> Result<Accepted> {
+    name::check_job(&asked.job_name).map_err(|error| error.with("field", "job_name"))?;
+    check_submitter(caller, &asked.submitter)?;
+    if asked.num_nodes == 0 || asked.num_nodes > NODES_MAX {
+        let message = format!("num_nodes: use 1 to {NODES_MAX}");
+        return Err(Error::invalid(message).with("num_nodes", asked.num_nodes));
+    }
+    let (place, queue) = place(cloud, &asked)?;
+    // Asked again: the answer was lost, and the data may look different by now.
+    if let Some(row) = jobs::known(cloud, caller, &place.name, &asked.request).await? {
+        return accepted(cloud, row).await;
+    }
+    let mut spec = describe(&asked, queue)?;
+    if let Some(queue) = queue {
+        // Before anything takes long.
+        queue.admit(&spec)?;
+    }
+    let manifest = packages::service::find(cloud, &caller.username, &asked.package).await?;
+    if !manifest.files.contains_key(&asked.config) {
+        let message = "the package has no such configuration";
+        return Err(Error::new(Kind::NotFound, message).with("config", &asked.config));
+    }
+    let user = users::store::user(&cloud.database, &caller.username).await?;
+    let user = user.ok_or_else(|| Error::new(Kind::NotFound, "there is no such user"))?;
+    let mut arguments = vec![format!("--config={}", asked.config)];
+    arguments.extend(asked.flags.iter().cloned());
+    let evaluated = {
+        // It takes a core and memory: few at a time.
+        let waiting = cloud.evaluations.acquire().await;
+        let _permit =
+            waiting.map_err(|_| Error::new(Kind::Unavailable, "the server is stopping"))?;
+        evaluate(cloud, &caller.username, user.posix_uid, &manifest, &arguments).await?
+    };
+    let mut wish = wish::wish(&evaluated.cluster)?;
+    apply(&mut spec, &mut wish, &evaluated, queue)?;
+    let source = SourceName {
+        fs_name: wish.fs_name.clone(),
+        user: wish.user.clone(),
+        username: caller.username.clone(),
+    };
+    let plan = plan::plan(cloud, source, &wish, asked.num_nodes).await?;
+    let submit = Submit { request: asked.request, spec, package: Some(asked.package) };
+    let door = FrontDoor::ClusterTrain(&plan);
+    let (row, _) = jobs::submit_by(cloud, caller, &place.name, submit, door).await?;
+    Ok(answer(&row, &plan))
+}
+
+/// A training that was accepted before.
+async fn accepted(cloud: &Cloud, row: JobRow) -> Result<Accepted> {
+    let plan = super::store::get(&cloud.database, &row.uid).await?;
+    let other = || {
+        let message = "another job was submitted with this request: draw another one";
+        Error::new(Kind::Conflict, message)
+    };
+    Ok(answer(&row, &plan.ok_or_else(other)?))
+}
+
+fn answer(row: &JobRow, plan: &Plan) -> Accepted {
+    Accepted {
+        job: row.job(),
+        output_path: plan.shown_output(),
+        train: plan.amount(Part::Train),
+        test: plan.amount(Part::Test),
+        notes: plan.notes.clone(),
+    }
+}
+
+/// The submitter of the original is the part of a mail address before its `@`.
+fn check_submitter(caller: &Caller, submitter: &str) -> Result<()> {
+    let own = &caller.username;
+    let prefix = own.split('@').next().unwrap_or_default();
+    if submitter.is_empty() || submitter == own || submitter == prefix {
+        return Ok(());
+    }
+    let message = format!("submitter: you are logged in as {own}: leave it out, or use that name");
+    Err(Error::new(Kind::Forbidden, message).with("submitter", submitter))
+}
+
+/// The datacenter of a queue.
+fn place<'a>(
+    cloud: &'a Cloud,
+    asked: &ClusterTrain,
+) -> Result<(&'a Arc<Datacenter>, Option<&'a QueueConfig>)> {
+    let named = match asked.datacenter.as_str() {
+        "" => None,
+        name => Some(cloud.datacenter(name)?),
+    };
+    let all = || cloud.datacenters.values();
+    if asked.queue.is_empty() {
+        let mut all = all();
+        let place = match (named, all.next(), all.next()) {
+            (Some(named), ..) | (None, Some(named), None) => named,
+            _ => {
+                let message = "there are several datacenters: say by --where which queue is meant";
+                return Err(Error::invalid(message).with("known", queues(cloud)));
+            }
+        };
+        return Ok((place, None));
+    }
+    let is_meant = |own: &&Arc<Datacenter>| named.is_none_or(|named| named.name == own.name);
+    let found: Vec<_> = all()
+        .filter(is_meant)
+        .filter_map(|own| Some((own, Some(own.config.queue(&asked.queue)?))))
+        .collect();
+    match found[..] {
+        [only] => Ok(only),
+        [] => {
+            let message = "there is no such queue: use one of those that there are (--where)";
+            Err(Error::new(Kind::NotFound, message)
+                .with("queue", &asked.queue)
+                .with("known", queues(cloud)))
+        }
+        _ => {
+            let names: Vec<&str> = found.iter().map(|(own, _)| own.name.as_str()).collect();
+            let message = "several datacenters have such a queue: say which is meant (datacenter)";
+            Err(Error::invalid(message)
+                .with("queue", &asked.queue)
+                .with("datacenters", names.join(", ")))
+        }
+    }
+}
+
+fn queues(cloud: &Cloud) -> String {
+    let all = cloud.datacenters.values().flat_map(|own| &own.config.queues);
+    let names: Vec<&str> = all.map(|queue| queue.name.as_str()).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// The job, as far as the request tells it.
+fn describe(asked: &ClusterTrain, queue: Option<&QueueConfig>) -> Result<JobSpec> {
+    let node = queue.map(|queue| queue.node.clone()).unwrap_or_default();
+    let use_gpu = asked.use_gpu.unwrap_or(node.kind == NodeKind::Gpu);
+    let mut spec = JobSpec {
+        name: asked.job_name.clone(),
+        topology: asked.config.clone(),
+        topology_flags: asked.flags.clone(),
+        staged: true,
+        trainers: asked.num_nodes,
+        pservers: asked.num_nodes,
+        queue: asked.queue.clone(),
+        priority: asked.priority,
+        time_limit_seconds: asked.time_limit_seconds,
+        use_gpu: Some(use_gpu),
+        grace_seconds: GRACE_SECONDS,
+        ..JobSpec::default()
+    };
+    spec.resources.trainer.cpu = node.cpu;
+    spec.resources.trainer.memory = node.memory;
+    if use_gpu {
+        spec.resources.trainer.gpu = node.gpu.unwrap_or(Quantity::whole(1));
+    }
+    Ok(spec)
+}
+
+/// Adds what the configuration and its flags say.
+fn apply(
+    spec: &mut JobSpec,
+    wish: &mut Wish,
+    evaluated: &Evaluated,
+    queue: Option<&QueueConfig>,
+) -> Result<()> {
+    let number = |name: &str| {
+        let value = evaluated.said.get(name)?.as_u64()?;
+        u32::try_from(value).ok()
+    };
+    spec.passes = number("num_passes");
+    spec.threads = number("trainer_count");
+    let is_counted = queue.is_none_or(|queue| queue.node.cpu.is_none());
+    if let (Some(threads), true, false) = (spec.threads, is_counted, spec.uses_gpu()) {
+        spec.resources.trainer.cpu = Some(Quantity::whole(threads));
+    }
+    let (first, dense, sparse) = wish.ports;
+    spec.ports.first = first.unwrap_or(spec.ports.first);
+    spec.ports.dense = dense.unwrap_or(spec.ports.dense);
+    spec.ports.sparse = sparse.unwrap_or(spec.ports.sparse);
+    let said = |name: &str| evaluated.said.get(name).and_then(Value::as_str);
+    if let Some(save_dir) = said("save_dir") {
+        wish.save_dir = wish::save_dir(save_dir)?;
+    } else {
+        spec.topology_flags.push(format!("--save_dir=./{}", wish.save_dir));
+    }
+    if said("init_model_path").is_some() && wish.init_model.is_some() {
+        let message = "a model to begin with is given twice: by --init_model_path, which is a path \
+                       on the nodes, and by cluster_config";
+        return Err(Error::invalid(message).with("field", "init_model_path"));
+    }
+    if wish.init_model.is_some() {
+        spec.topology_flags.push(format!("--init_model_path=./{INIT_MODEL}"));
+    }
+    if !wish.comment.is_empty() {
+        spec.topology_flags.push(format!("--comment={}", wish.comment));
+    }
+    if let Some(problem) = &evaluated.problem {
+        wish.notes.push(format!(
+            "the configuration could be evaluated only up to this, which nodes may get over: \
+             {problem}"
+        ));
+    }
+    Ok(())
+}

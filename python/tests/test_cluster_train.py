@@ -1,0 +1,459 @@
+"""`paddle cluster_train` with real receivers, nodes and stores: on this machine, ssh and MPI."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import processes
+import pytest
+import receiver as receivers
+from receiver import CONFIG, HOOK, make_data, running
+from test_launch import needs, started_hosts
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
+# Nodes go on when the test says so.
+WAITING_HOOK = HOOK.replace("echo", "while ! [ -e /pfs/public/go ]; do sleep 0.1; done; echo")
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A directory that the receiver may use."""
+    folder = tmp_path / "store"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def receiver(tmp_path, store):
+    """A receiver with two queues on this machine."""
+    config = f"""
+datacenters:
+- name: local
+  capacity: {{replicas: 8}}
+  queues:
+  - {{name: fcr, time_limit_seconds_max: 1800, node: {{kind: cpu}}}}
+  - {{name: fcr-slow, time_limit_seconds_max: 359999, nodes_max: 2, priorities: [low, normal]}}
+stores:
+- url: file://{store}
+"""
+    with running(tmp_path, config) as started:
+        yield started
+
+
+def files_of(log, kind):
+    """The files that each node was given, by the node."""
+    found = re.findall(rf"(\S+)-trainer-(\d+)\s*\| files {kind} (.*)", log)
+    return {int(rank): names.split() for _, rank, names in found}
+
+
+def test_data_is_dealt_out_trained_and_results_come_back(receiver, store):
+    work_dir = make_data(store / "toy", files=5)
+    (work_dir / "train" / "_SUCCESS").write_text("")
+    receiver.program()
+    job = receiver.train(work_dir, "--where", "fcr", "--time_limit", "00:30:00")
+    assert f"to stop, pls run: paddle cluster_kill {job}" in receiver.printed
+    assert "data: 5 files" in receiver.printed and "_SUCCESS is not taken" in receiver.printed
+    code, log, told = receiver.run("paddle", "cluster_log", "-f", job, check=False)
+    assert code == 0, (log, told)
+    train = files_of(log, "train")
+    assert train == {
+        0: [f"./train_data_dir/train/part-0000{number}" for number in (0, 2, 4)],
+        1: [f"./train_data_dir/train/part-0000{number}" for number in (1, 3)],
+    }
+    assert files_of(log, "test") == {0: ["./test_data_dir/test/part-00000"]}
+    assert re.search(r"hook \S*/rank-00001/thirdparty/thirdparty \S*/rank-00001\n", log)
+    results = work_dir / "output"
+    assert (results / "output/rank-00000/pass-00000/done").is_file()
+    assert sorted(path.name for path in (results / "log").iterdir()) == ["rank-00000", "rank-00001"]
+    assert "Pass=0" in (results / "log/rank-00000/train.log").read_text()
+    assert (results / "log/rank-00001/server.log").is_file()
+    shown = receiver.run("paddle", "cluster_log", job, "--file", "log/rank-00000/train.log")[1]
+    assert "Pass=0" in shown
+    listed = receiver.run("paddle", "cluster_log", job, "--files", "output/rank-00000")[1]
+    assert "pass-00000/" in listed
+    assert "succeeded" in receiver.state(job)[1]
+    # The data is gone from the nodes, and no secret is in anything that can be read.
+    workspace = receiver.data / "files/local/home/admin/jobs/toy_job/rank-00000"
+    assert (workspace / "train.list").is_file() and not (workspace / "train_data_dir").exists()
+    assert "sesame" not in receiver.said() + log + receiver.printed
+    # Results of the first are not touched by the second.
+    again = receiver.train(work_dir, name="toy_again")
+    assert re.search(rf"results: file://{work_dir}/output_\d+", receiver.printed)
+    receiver.wait(again, "succeeded")
+
+
+def test_what_a_queue_or_a_store_does_not_allow_is_refused(receiver, store, tmp_path):
+    work_dir = make_data(store / "toy")
+    receiver.program()
+
+    def refused(*flags, **more):
+        return receiver.train(more.pop("work_dir", work_dir), *flags, check=False, **more)
+
+    error = refused("--where", "no-such")
+    assert "no such queue" in error and "fcr, fcr-slow" in error
+    error = refused("--where", "fcr", "--time_limit", "01:00:00")
+    assert "00:30:00 (1800 seconds)" in error and "01:00:00 (3600 seconds)" in error
+    assert "has none: give it one" in refused("--where", "fcr")
+    limit = ("--time_limit", "01:00:00")
+    assert "at most 2 trainers" in refused("--where", "fcr-slow", *limit, nodes=3)
+    assert "low or normal" in refused("--where", "fcr-slow", *limit, "-p", "high")
+    assert "no devices" in refused("--where", "fcr", "-l", "00:01:00", "--use_gpu", "gpu")
+    assert "there are 4 files for 5 nodes" in refused(nodes=5)
+    assert "there is no train data" in refused(work_dir=store / "nothing")
+    elsewhere = make_data(tmp_path / "elsewhere" / "toy")
+    error = refused(work_dir=elsewhere)
+    assert "stores:" in error and f"file://{store}" in error
+    assert "absolute path" in refused(work_dir=f"{store}/../elsewhere/toy")
+    (store / "link").symlink_to(elsewhere)
+    assert "link" in refused(work_dir=store / "link")
+    assert "--shell is not supported" in refused("--shell", "ls")
+    assert "you are logged in as admin" in refused("--submitter", "eve")
+    assert "no flag --no_such_flag" in refused("--no_such_flag", "1")
+    assert "'_'" not in refused(name="a b")
+    output = receiver.run("paddlecloud", "get", "queues")[1]
+    assert re.search(r"fcr-slow +local +4d3h59m59s", output) or "fcr-slow" in output
+
+
+HOSTILE = {
+    "endless loop": ("while True: pass", "longer than 30 seconds"),
+    "fork bomb": (
+        "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
+        "longer than 30 seconds|more than the",
+    ),
+    "huge output": ("while True: print('x' * 100000)", "prints more than 1024 KiB"),
+    "memory": ("x = [0] * 10\nwhile True: x = x + x", "memory"),
+    "ends": ("import os\nos._exit(0)", "ended with code 0"),
+    "network": (
+        "import socket\nsocket.create_connection(('127.0.0.1', PORT), 5)",
+        "unreachable|refused|Network",
+    ),
+    "files": ("print(open('SECRET').read())", "No such file|Permission denied"),
+    "syntax": ("cluster_config(", "not Python"),
+    "nothing": ("a = 1", "does not call cluster_config"),
+    "odd": ("cluster_config(work_dir=[1])", "is a text, a number"),
+    "unknown": ("cluster_config(work_dir='/a', colour=1)", "no argument colour"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_or_broken_configuration_is_refused_with_the_reason(receiver, store, name):
+    text, reason = HOSTILE[name]
+    secret = receiver.data / "admin_password"
+    text = text.replace("PORT", str(receiver.port)).replace("SECRET", str(secret))
+    receiver.program(config=f"from paddle.trainer_config_helpers import *\n{text}\n")
+    error = receiver.train(make_data(store / "toy"), check=False)
+    assert re.search(reason, error), error
+    assert secret.read_text().strip() not in error
+    # Nothing of it is left, and the receiver serves.
+    assert not list((receiver.data / "cluster_train").iterdir())
+    receiver.run("paddlecloud", "get", "jobs")
+
+
+def test_a_hook_that_fails_fails_the_job_with_its_output(receiver, store):
+    work_dir = make_data(store / "toy")
+    receiver.program(hook="function private_script()\n{\n  ls /no/such/thing\n  echo went on\n}\n")
+    job = receiver.train(work_dir)
+    receiver.wait(job, "failed")
+    log = receiver.logs(job)
+    assert "/no/such/thing" in log and "before_hook.sh failed" in log
+    assert "went on" not in log and "Pass=" not in log
+    assert "before_hook.sh failed" in (work_dir / "output/log/rank-00000/train.log").read_text()
+
+
+def test_a_node_whose_data_has_changed_fails_the_job_and_says_which_file(receiver, store):
+    work_dir = make_data(store / "toy")
+    # Eight replicas fit: the second job waits for the first.
+    receiver.program(hook=WAITING_HOOK)
+    first = receiver.train(work_dir, nodes=4, name="first")
+    receiver.wait_for_line(first, "running before_hook.sh")
+    receiver.program()
+    job = receiver.train(work_dir, nodes=2)
+    (work_dir / "train" / "part-00001").write_text("1 2 3\n")
+    (receiver.data / "files/local/public/go").write_text("")
+    receiver.wait(first, "succeeded")
+    receiver.wait(job, "failed")
+    log = receiver.logs(job)
+    assert "was changed after the job was submitted" in log and "part-00001" in log
+
+
+def test_a_time_limit_strikes_and_what_there_is_comes_back(receiver, store):
+    work_dir = make_data(store / "toy")
+    receiver.program()
+    thirdparty = receiver.programs / "thirdparty"
+    provider = thirdparty / "toy_provider.py"
+    slow = "    import time\n    time.sleep(1000)\n    with (gzip"
+    provider.write_text(provider.read_text().replace("    with (gzip", slow))
+    job = receiver.train(work_dir, "--time_limit", "00:00:20")
+    output = receiver.wait(job, "failed")
+    assert "time" in output, output
+    assert "asked to end" in receiver.logs(job)
+    assert (work_dir / "output/log/rank-00000/train.log").is_file()
+
+
+def test_a_killed_receiver_comes_back_and_nothing_is_lost(receiver, store):
+    work_dir = make_data(store / "toy")
+    receiver.program(hook=WAITING_HOOK)
+    job = receiver.train(work_dir)
+    receiver.wait_for_line(job, "running before_hook.sh")
+    receiver.kill()
+    (receiver.data / "files/local/public/go").write_text("")
+    receiver.start()
+    receiver.wait(job, "succeeded")
+    assert (work_dir / "output/output/rank-00000/pass-00000/done").is_file()
+
+
+def test_a_training_can_be_killed(receiver, store):
+    work_dir = make_data(store / "toy")
+    receiver.program(hook=HOOK.replace("echo", "sleep 1000; echo"))
+    job = receiver.train(work_dir)
+    receiver.wait_for_line(job, "running before_hook.sh")
+    receiver.run("paddle", "cluster_kill", "qdel", job)
+    receiver.wait(job, "killed")
+    assert "has ended before" in receiver.run("paddle", "cluster_kill", job)[1]
+    code, _, error = receiver.run("paddle", "cluster_kill", "rm", "-rf", check=False)
+    assert code == 2 or "runs no commands" in error
+
+
+def test_packed_files_are_kept_or_unpacked(receiver, store):
+    work_dir = make_data(store / "toy", packed=True)
+    receiver.program()
+    kept = receiver.train(work_dir, name="kept")
+    receiver.wait(kept, "succeeded")
+    assert "./train_data_dir/train/part-00000.gz" in receiver.logs(kept)
+    flags = f"--config_args=work_dir={work_dir},decompress=True"
+    unpacked = receiver.train(work_dir, flags, name="unpacked")
+    receiver.wait(unpacked, "succeeded")
+    assert files_of(receiver.logs(unpacked), "train")[0][0].endswith("part-00000")
+
+
+def test_private_programs_go_first(receiver, store):
+    work_dir = make_data(store / "toy")
+    script = '#!/bin/sh\necho "private paddle $1"\nshift\nexec python3 -P -m paddle.v1.train "$@"\n'
+    receiver.program(private_module="")
+    thirdparty = receiver.programs / "thirdparty"
+    (thirdparty / "private_module.py").write_text("print('private module')\n")
+    private = thirdparty / "paddle"
+    private.write_text(script)
+    private.chmod(0o755)
+    provider = thirdparty / "toy_provider.py"
+    provider.write_text("import private_module\n" + provider.read_text())
+    job = receiver.train(work_dir)
+    receiver.wait(job, "succeeded")
+    log = receiver.logs(job)
+    assert "private paddle train" in log and "private module" in log
+
+
+def test_the_users_own_files_are_a_store_too(receiver, tmp_path):
+    data = make_data(tmp_path / "toy")
+    receiver.program()
+    receiver.run("paddlecloud", "cp", "-r", str(data), "/pfs/local/home/admin/")
+    home = "/pfs/local/home/admin/toy"
+    job = receiver.train(home, f"--config_args=work_dir={home},fs_name=")
+    receiver.wait(job, "succeeded")
+    listed = receiver.run("paddlecloud", "ls", "-r", f"{home}/output")[1]
+    assert "output/rank-00000/pass-00000/done" in listed
+    error = receiver.train(home, "--config_args=work_dir=/pfs/local/home/eve/toy,fs_name=",
+                           name="other", check=False)  # fmt: skip
+    assert "another user's home" in error
+
+
+def test_receivers_come_from_local_config_and_the_first_that_is_there_is_used(receiver, store):
+    work_dir = make_data(store / "toy")
+    receiver.program()
+    client = receiver.folder / "client"
+    client.mkdir()
+    (client / "cluster_train.sh").write_text("")
+    dead, alive = receivers.free_port(), receiver.port
+    path = f"{client}{os.pathsep}{processes.PATH}"
+    flags = ["paddle", "cluster_train", "--config", "conf.py", "--thirdparty", "thirdparty"]
+    flags += [f"--config_args=work_dir={work_dir}"]
+    for name, text in (
+        ("a_list", f'receivers = ["127.0.0.1:{dead}", "127.0.0.1:{alive}"]\n'),
+        ("lines", f"127.0.0.1:{dead}\n127.0.0.1:{alive}\n"),
+    ):
+        (client / "local_config.py").write_text(text)
+        _, output, error = receiver.run(*flags, "--job_name", name, PATH=path)
+        assert f"the receiver http://127.0.0.1:{dead} is not there" in error
+        assert f"accepted by http://127.0.0.1:{alive}" in output
+    (client / "local_config.py").write_text("import os\nreceivers = os.listdir('/')\n")
+    code, _, error = receiver.run(*flags, "--job_name", "c", PATH=path, check=False)
+    assert code != 0 and "nothing is executed" in error
+    (client / "local_config.py").write_text(f"127.0.0.1:{dead}\n")
+    code, _, error = receiver.run(*flags, "--job_name", "c", PATH=path, check=False)
+    assert code != 0 and "none of the 1 receivers is there" in error
+
+
+def test_nodes_on_ssh_hosts(tmp_path, store):
+    with started_hosts(tmp_path / "hosts", 2) as (hosts, ssh_config):
+        hosts = ", ".join(f'"{host}"' for host in hosts.split(","))
+        config = f"""
+datacenters:
+- name: local
+  backend: ssh
+  ssh: {{hosts: [{hosts}], ssh_config: {ssh_config}}}
+  queues: [{{name: lab}}]
+stores: [{{url: "file://{store}"}}]
+"""
+        with running(tmp_path, config) as receiver:
+            check_two_nodes(receiver, store, "lab")
+
+
+def test_nodes_under_mpi(tmp_path, store):
+    needs("mpirun")
+    config = f"""
+datacenters:
+- name: local
+  backend: mpi
+  mpi: {{ranks: 1}}
+  queues: [{{name: mpi-queue, hostfile: "127.0.0.1 slots=2\\n", ranks: 2}}]
+stores: [{{url: "file://{store}"}}]
+"""
+    with running(tmp_path, config) as receiver:
+        check_two_nodes(receiver, store, "mpi-queue")
+
+
+def check_two_nodes(receiver, store, queue):
+    work_dir = make_data(store / "toy")
+    receiver.program()
+    job = receiver.train(work_dir, "--where", queue)
+    receiver.wait(job, "succeeded")
+    assert sorted(files_of(receiver.logs(job), "train")) == [0, 1]
+    assert (work_dir / "output/output/rank-00000/pass-00000/done").is_file()
+    assert (work_dir / "output/log/rank-00001/train.log").is_file()
+
+
+def run_demo(receiver, name, *flags):
+    """Runs the run.sh of a demo; its job, which must succeed."""
+    folder = receiver.folder / "examples"
+    if not folder.exists():
+        names = ("cluster_train", "sequence_tagging", "image_classification")
+        for each in names:
+            shutil.copytree(EXAMPLES / each, folder / each)
+    demo = folder / "cluster_train" / name
+    output = receiver.run("sh", "run.sh", *flags, folder=demo)[1]
+    job = re.search(r"^jobid=(\S+)$", output, re.MULTILINE).group(1)
+    receiver.wait(job, "succeeded")
+    return job
+
+
+def demo_data(folder, name, *arguments):
+    script = EXAMPLES / "cluster_train" / name / "data.sh"
+    environment = {**os.environ, "PYTHON": sys.executable}
+    subprocess.run(["sh", script, folder, *arguments], check=True, env=environment)
+
+
+def check_demos(receiver, fs_name, work_dir, results):
+    """Both demos of the guide; `results` reads a file of theirs."""
+    source = f"fs_name={fs_name},work_dir={work_dir}/sequence_tagging/"
+    job = run_demo(receiver, "sequence_tagging", f"--config_args={source}")
+    assert "chunk_f1" in receiver.logs(job)
+    assert b"chunk_f1" in results("sequence_tagging/output/log/rank-00000/train.log")
+    source = f"fs_name={fs_name},work_dir={work_dir}/image_classification/"
+    small = f"--config_args={source},filters=2,batch_size=16"
+    job = run_demo(receiver, "image_classification", small, "--num_nodes", "3")
+    log = receiver.logs(job)
+    trained = "meta path: ./train_data_dir/image_classification/train_meta"
+    assert all(re.search(rf"trainer-{rank}\s*\|.*{trained}", log) for rank in range(3)), log
+    assert "Pass=0" in log
+    results("image_classification/output/output/rank-00000/pass-00000/done")
+
+
+def make_demos(folder):
+    demo_data(folder / "sequence_tagging", "sequence_tagging")
+    demo_data(folder / "image_classification", "image_classification", "60")
+
+
+def test_the_demos_run_from_a_directory(receiver, store):
+    make_demos(store)
+    check_demos(receiver, "file://", store, lambda path: (store / path).read_bytes())
+
+
+def check_demos_in(tmp_path, files, settings, fs_name, top):
+    """Both demos from a store over the network, whose data is sent there by the cloud itself."""
+    config = f"""
+datacenters:
+- name: local
+- name: archive
+  files: {files}
+  store: {settings}
+stores:
+- url: {fs_name}{os.path.dirname(top)}
+  store: {settings if "key" in settings else "{}"}
+"""
+    made = tmp_path / "made"
+    make_demos(made)
+    with running(tmp_path, config) as receiver:
+        for name in ("sequence_tagging", "image_classification"):
+            receiver.run("paddlecloud", "cp", "-r", str(made / name), "/pfs/archive/home/admin/")
+
+        def results(path):
+            shown = receiver.run("paddlecloud", "cat", f"/pfs/archive/home/admin/{path}")
+            return shown[1].encode()
+
+        check_demos(receiver, fs_name, f"{top}/home/admin", results)
+
+
+def test_the_demos_run_from_hdfs(tmp_path):
+    url = os.environ.get("PADDLE_TEST_HDFS")
+    if not url:
+        pytest.skip("PADDLE_TEST_HDFS is not set: `make test-clusters` starts an HDFS")
+    fs_name, top = re.fullmatch(r"(hdfs://[^/]+)(/.*)", url).groups()
+    check_demos_in(tmp_path, url, "{user: paddle}", fs_name, top)
+
+
+def test_the_demos_run_from_minio(tmp_path):
+    url = os.environ.get("PADDLE_TEST_S3")
+    if not url:
+        pytest.skip("PADDLE_TEST_S3 is not set: `make test-clusters` starts a MinIO")
+    prefix = f"/demos-{os.getpid()}"
+    settings = f"{{endpoint: {url}, access_key_id: testkey, secret_access_key: testsecret}}"
+    check_demos_in(tmp_path, f"s3://paddle{prefix}", settings, "s3://paddle", prefix)
+
+
+def test_what_a_configuration_asks_for_is_printed(tmp_path):
+    (tmp_path / "conf.py").write_text(CONFIG)
+    output = processes.run(
+        tmp_path, "paddle", "cluster_config", "--config=conf.py", "--config_args=work_dir=/a/toy"
+    )
+    answer = output.strip().splitlines()[-1]
+    assert answer.startswith("paddle-cluster-config: ") and '"work_dir": "/a/toy"' in answer
+
+
+def test_the_client_is_installed_beside_its_receivers(receiver, store):
+    wheels = sorted((EXAMPLES.parent / "dist").glob("*.whl"))
+    if not wheels:
+        pytest.skip("there is no wheel in dist/: `make build` makes it")
+    scripts, folder = EXAMPLES.parent / "deploy/cluster_train", receiver.folder
+    wheel = {"WHEEL": str(wheels[-1])}
+    for arguments, reason in ((["cpu", "rdma"], "TCP alone"), (["tpu"], "cpu or gpu")):
+        for script in ("build.sh", "build_private_paddle.sh"):
+            ended = receiver.run("sh", str(scripts / script), *arguments, check=False, **wheel)
+            assert ended[0] == 2 and reason in ended[2]
+    package = receiver.run("sh", str(scripts / "build.sh"), "cpu", "nonrdma", **wheel)[1].strip()
+    try:
+        for _ in range(2):
+            receiver.run("sh", str(scripts / "deploy.sh"), package, "output", folder=folder)
+    finally:
+        os.unlink(package)
+    bashrc = receiver.home / ".bashrc"
+    assert bashrc.read_text().count("#PaddlePaddle") == 1
+    find = f". {bashrc}; dirname $(which cluster_train.sh)"
+    client = receiver.run("bash", "-c", find)[1].strip()
+    assert client == str(folder / "output/bin")
+    pathlib.Path(client, "local_config.py").write_text(f"127.0.0.1:{receiver.port}\n")
+    receiver.program()
+    work_dir = make_data(store / "toy")
+    command = f". {bashrc}; cluster_train.sh -f conf.py -j by_script -i thirdparty -n 2"
+    command += f" --config_args=work_dir={work_dir}"
+    assert "jobid=by_script" in receiver.run("bash", "-c", command)[1]
+    # A private paddle, as the guide makes one.
+    receiver.run("sh", str(scripts / "build_private_paddle.sh"), "cpu", "nonrdma", **wheel)
+    thirdparty = receiver.programs / "thirdparty"
+    shutil.copytree(receiver.programs / "private_output", thirdparty, dirs_exist_ok=True)
+    (thirdparty / "before_hook.sh").write_text(HOOK)
+    job = receiver.train(work_dir, name="private")
+    receiver.wait(job, "succeeded")
+    assert "using the private" in receiver.logs(job)
