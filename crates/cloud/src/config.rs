@@ -3,6 +3,7 @@
 //!
 //! Plain data, read from YAML. Flags are laid over it by `cli`.
 
+mod kubernetes;
 mod store;
 
 use contract::api::cluster::Queue;
@@ -15,6 +16,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+pub use kubernetes::KubernetesConfig;
 pub use store::{Credential, Location, Scheme, StoreConfig, StoreUrl};
 
 /// All settings of a server.
@@ -157,6 +159,9 @@ pub struct DatacenterConfig {
     /// How `mpirun` is called; with `backend: mpi`.
     #[serde(default)]
     pub mpi: Option<MpiConfig>,
+    /// Which cluster runs its pods; with `backend: kubernetes`.
+    #[serde(default)]
+    pub kubernetes: Option<KubernetesConfig>,
 }
 
 /// What runs jobs.
@@ -170,6 +175,8 @@ pub enum BackendKind {
     Ssh,
     /// Where `mpirun` puts its processes.
     Mpi,
+    /// Pods of a Kubernetes cluster.
+    Kubernetes,
 }
 
 impl BackendKind {
@@ -179,6 +186,7 @@ impl BackendKind {
             BackendKind::Local => "local",
             BackendKind::Ssh => "ssh",
             BackendKind::Mpi => "mpi",
+            BackendKind::Kubernetes => "kubernetes",
         }
     }
 }
@@ -290,6 +298,7 @@ impl DatacenterConfig {
             environment: BTreeMap::new(),
             ssh: None,
             mpi: None,
+            kubernetes: None,
         }
     }
 }
@@ -375,13 +384,29 @@ impl DatacenterConfig {
         if self.mount && self.backend != BackendKind::Local {
             return refuse("mount: only jobs of backend local see mounted files");
         }
-        match (self.backend, &self.ssh, &self.mpi) {
-            (BackendKind::Local, None, None) => Ok(()),
-            (BackendKind::Local, ..) => refuse("ssh and mpi are for backends of these names"),
-            (BackendKind::Ssh, Some(ssh), None) if !ssh.hosts.is_empty() => Ok(()),
-            (BackendKind::Ssh, ..) => refuse("backend ssh needs `ssh:` with hosts, and no mpi"),
-            (BackendKind::Mpi, None, Some(mpi)) if mpi.ranks > 0 => Ok(()),
-            (BackendKind::Mpi, ..) => refuse("backend mpi needs `mpi:` with ranks, and no ssh"),
+        let given = [
+            (BackendKind::Ssh, self.ssh.is_some()),
+            (BackendKind::Mpi, self.mpi.is_some()),
+            (BackendKind::Kubernetes, self.kubernetes.is_some()),
+        ];
+        if let Some((other, _)) =
+            given.iter().find(|(kind, is_given)| *is_given && *kind != self.backend)
+        {
+            let (other, own) = (other.word(), self.backend.word());
+            return refuse(&format!("`{other}:` is for backend {other}, and this one is {own}"));
+        }
+        match self.backend {
+            BackendKind::Local => Ok(()),
+            BackendKind::Ssh if self.ssh.as_ref().is_some_and(|ssh| !ssh.hosts.is_empty()) => {
+                Ok(())
+            }
+            BackendKind::Ssh => refuse("backend ssh needs `ssh:` with hosts"),
+            BackendKind::Mpi if self.mpi.as_ref().is_some_and(|mpi| mpi.ranks > 0) => Ok(()),
+            BackendKind::Mpi => refuse("backend mpi needs `mpi:` with ranks"),
+            BackendKind::Kubernetes => match &self.kubernetes {
+                Some(own) => own.check().map_err(|error| error.with("datacenter", &self.name)),
+                None => refuse("backend kubernetes needs `kubernetes:` with a volume"),
+            },
         }
     }
 
@@ -464,7 +489,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         insta::assert_snapshot!(error("colour: red").lines().next().unwrap(), @"the configuration cannot be read: unknown field `colour`, expected one of `data_dir`, `listen`, `database`, `tls`, `datacenters`, `quota`, `isolation`, `uids`, `session_hours`, `limits`, `fairness`");
-        insta::assert_snapshot!(error("datacenters: [{name: a, backend: ssh}]"), @"backend ssh needs `ssh:` with hosts, and no mpi (datacenter: a)");
+        insta::assert_snapshot!(error("datacenters: [{name: a, backend: ssh}]"), @"backend ssh needs `ssh:` with hosts (datacenter: a)");
         insta::assert_snapshot!(error("datacenters: [{name: a}, {name: a}]"), @"datacenters: a is there twice (field: datacenters)");
         insta::assert_snapshot!(error("quota: {cpu: many}"), @"the configuration cannot be read: quota.cpu: not a quantity: use a number with an optional suffix m, k, M, G, T, P, Ki, Mi, Gi, Ti or Pi, such as 2, 1500m, 0.5, 100M or 512Mi (quantity: many) at line 1 column 14");
         insta::assert_snapshot!(error("uids: {first: 0}"), @"uids: begin at 1000 or later, and end below 2^32 (field: uids)");

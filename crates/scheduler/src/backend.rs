@@ -86,7 +86,7 @@ pub struct JobSummary {
     pub id: String,
     /// Its name as typed.
     pub name: String,
-    /// Where it runs: `local`, `ssh`, `mpi`.
+    /// Where it runs: `local`, `ssh`, `mpi`, `kubernetes`.
     pub place: String,
     /// Counts the changes of its record.
     pub revision: u64,
@@ -102,6 +102,23 @@ pub struct JobSummary {
     pub began_ms: u64,
     /// When it ended.
     pub ended_ms: Option<u64>,
+}
+
+impl From<JobRecord> for JobSummary {
+    fn from(record: JobRecord) -> Self {
+        JobSummary {
+            id: record.id,
+            name: record.job,
+            place: record.place,
+            revision: record.revision,
+            state: record.state,
+            reason: record.reason,
+            trainers: record.trainers,
+            pservers: record.pservers,
+            began_ms: record.began_ms,
+            ended_ms: record.ended_ms,
+        }
+    }
 }
 
 /// A place in a log or in a history of figures. Only the backend that made it can read it; the

@@ -35,7 +35,7 @@ pub(super) fn list(
             return Err(error.with("directory", root.display()));
         }
     };
-    let (mut summaries, mut lost) = (Vec::new(), Vec::new());
+    let (mut summaries, mut lost) = (Vec::<JobSummary>::new(), Vec::new());
     for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with('.') {
             remove_if_abandoned(&entry);
@@ -63,7 +63,7 @@ pub(super) fn list(
             remove(&directory)?;
             continue;
         }
-        summaries.push(summary(record));
+        summaries.push(record.into());
     }
     summaries.sort_by(|a, b| (a.began_ms, &a.id).cmp(&(b.began_ms, &b.id)));
     Ok((summaries, lost))
@@ -84,21 +84,6 @@ fn remove_if_abandoned(entry: &fs::DirEntry) {
     if is_ours && age.as_secs() > ORPHAN_SECONDS {
         // Another one may be removing it at the same time.
         let _ = disk::remove_tree(&entry.path());
-    }
-}
-
-fn summary(record: JobRecord) -> JobSummary {
-    JobSummary {
-        id: record.id,
-        name: record.job,
-        place: record.place,
-        revision: record.revision,
-        state: record.state,
-        reason: record.reason,
-        trainers: record.trainers,
-        pservers: record.pservers,
-        began_ms: record.began_ms,
-        ended_ms: record.ended_ms,
     }
 }
 
