@@ -1,25 +1,32 @@
 #!/usr/bin/env bash
-# Makes the image of a job's pods without a Docker engine: image/build.sh TAG ARCHIVE
+# Makes the image of a job's pods without a Docker engine: image/build.sh TAG ARCHIVE [PACKAGE…]
 #
 #     deploy/image/build.sh paddlecloud/paddle:v1 paddle.tar
 #
+# More Debian packages may follow, such as openssh-server.
 # `docker load`, `ctr images import` and `skopeo copy docker-archive:` take the archive. It has two
 # layers: Debian with Python, kept in the cache for next time, and what the Dockerfile adds. Needs
 # mmdebstrap, the right to make a root filesystem, and what `make build` leaves.
 set -euo pipefail
-if [ $# -ne 2 ]; then
+if [ $# -lt 2 ]; then
     sed -n '2,/^set/{/^#/!d;s/^# \{0,1\}//;p}' "$0" >&2
     exit 2
 fi
 tag=$1
 archive=$(realpath -m "$2")
+shift 2
 cd "$(dirname "$0")/../.."
 
 SUITE=bookworm
 PYTHON=3.11
 PACKAGES=python3,python-is-python3,ca-certificates
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/paddlecloud/images
-base=$cache/$SUITE-python$PYTHON.tar
+base=$cache/$SUITE-python$PYTHON
+for package in "$@"; do
+    PACKAGES+=,$package
+    base+=-$package
+done
+base+=.tar
 venv=${VENV:-.venv}
 
 wheels=(dist/*.whl)
@@ -30,7 +37,7 @@ wheels=(dist/*.whl)
 
 mkdir -p "$cache"
 if [ ! -f "$base" ]; then
-    mmdebstrap --quiet --variant=minbase --include="$PACKAGES" \
+    mmdebstrap --quiet --format=tar --variant=minbase --include="$PACKAGES" \
         --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
         "$SUITE" "$base.new"
     mv "$base.new" "$base"

@@ -14,7 +14,7 @@ install)
     install_packages go golang-go mmdebstrap mmdebstrap
     ;;
 cached)
-    [ -e "$KUBE_HOME/built" ]
+    [ -e "$KUBE_HOME/built" ] && [ -x "$KUBE_HOME/bin/helm" ]
     ;;
 build)
     # Go keeps what it compiled, so a build that was stopped goes on.

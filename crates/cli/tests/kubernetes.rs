@@ -4,8 +4,17 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod kubernetes {
+    #[path = "../cloud/server.rs"]
+    #[expect(dead_code, reason = "the tests of the cloud use the rest")]
+    pub(crate) mod server;
+    #[path = "../cloud/user.rs"]
+    #[expect(dead_code, reason = "the tests of the cloud use the rest")]
+    pub(crate) mod user;
+
     mod backend;
+    mod cloud;
     mod cluster;
+    mod deploy;
     mod launch;
     mod manifest;
 }

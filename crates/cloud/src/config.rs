@@ -3,6 +3,7 @@
 //!
 //! Plain data, read from YAML. Flags are laid over it by `cli`.
 
+mod kubernetes;
 mod outside;
 mod queue;
 mod slurm;
@@ -20,6 +21,7 @@ pub use slurm::SlurmConfig;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+pub use kubernetes::KubernetesConfig;
 pub use store::{Credential, Location, Scheme, StoreConfig, StoreUrl};
 
 /// All settings of a server.
@@ -169,6 +171,9 @@ pub struct DatacenterConfig {
     /// What is asked of Slurm; with `backend: slurm`.
     #[serde(default)]
     pub slurm: Option<SlurmConfig>,
+    /// Which cluster runs its pods; with `backend: kubernetes`.
+    #[serde(default)]
+    pub kubernetes: Option<KubernetesConfig>,
 }
 
 /// What runs jobs.
@@ -184,6 +189,8 @@ pub enum BackendKind {
     Mpi,
     /// Nodes that Slurm gives.
     Slurm,
+    /// Pods of a Kubernetes cluster.
+    Kubernetes,
 }
 
 impl BackendKind {
@@ -194,6 +201,7 @@ impl BackendKind {
             BackendKind::Ssh => "ssh",
             BackendKind::Mpi => "mpi",
             BackendKind::Slurm => "slurm",
+            BackendKind::Kubernetes => "kubernetes",
         }
     }
 }
@@ -308,6 +316,7 @@ impl DatacenterConfig {
             ssh: None,
             mpi: None,
             slurm: None,
+            kubernetes: None,
         }
     }
 }
@@ -407,16 +416,17 @@ impl DatacenterConfig {
         if self.mount && self.backend != BackendKind::Local {
             return refuse("mount: only jobs of backend local see mounted files");
         }
-        let sections = [
+        let given = [
             (BackendKind::Ssh, self.ssh.is_some()),
             (BackendKind::Mpi, self.mpi.is_some()),
             (BackendKind::Slurm, self.slurm.is_some()),
+            (BackendKind::Kubernetes, self.kubernetes.is_some()),
         ];
-        for (kind, is_given) in sections {
-            if is_given && kind != self.backend {
-                let word = kind.word();
-                return refuse(&format!("`{word}:` is for backend {word}"));
-            }
+        if let Some((other, _)) =
+            given.iter().find(|(kind, is_given)| *is_given && *kind != self.backend)
+        {
+            let (other, own) = (other.word(), self.backend.word());
+            return refuse(&format!("`{other}:` is for backend {other}, and this one is {own}"));
         }
         match self.backend {
             BackendKind::Local => Ok(()),
@@ -428,13 +438,17 @@ impl DatacenterConfig {
             BackendKind::Mpi => refuse("backend mpi needs `mpi:` with ranks"),
             // Slurm has an answer to everything that is not said.
             BackendKind::Slurm => Ok(()),
+            BackendKind::Kubernetes => match &self.kubernetes {
+                Some(own) => own.check().map_err(|error| error.with("datacenter", &self.name)),
+                None => refuse("backend kubernetes needs `kubernetes:` with a volume"),
+            },
         }
     }
 
     /// Whether packages are sent to the machines that run its jobs.
     pub(crate) fn sends_packages(&self) -> bool {
         match self.backend {
-            BackendKind::Local | BackendKind::Mpi => false,
+            BackendKind::Local | BackendKind::Mpi | BackendKind::Kubernetes => false,
             BackendKind::Ssh => true,
             BackendKind::Slurm => !self.slurm.as_ref().is_some_and(|slurm| slurm.shares_files),
         }
@@ -519,7 +533,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         insta::assert_snapshot!(error("colour: red").lines().next().unwrap(), @"the configuration cannot be read: unknown field `colour`, expected one of `data_dir`, `listen`, `database`, `tls`, `datacenters`, `quota`, `isolation`, `uids`, `session_hours`, `limits`, `fairness`");
-        insta::assert_snapshot!(error("datacenters: [{name: a, backend: ssh}]"), @"backend ssh needs `ssh:` with hosts, and no mpi (datacenter: a)");
+        insta::assert_snapshot!(error("datacenters: [{name: a, backend: ssh}]"), @"backend ssh needs `ssh:` with hosts (datacenter: a)");
         insta::assert_snapshot!(error("datacenters: [{name: a}, {name: a}]"), @"datacenters: a is there twice (field: datacenters)");
         insta::assert_snapshot!(error("quota: {cpu: many}"), @"the configuration cannot be read: quota.cpu: not a quantity: use a number with an optional suffix m, k, M, G, T, P, Ki, Mi, Gi, Ti or Pi, such as 2, 1500m, 0.5, 100M or 512Mi (quantity: many) at line 1 column 14");
         insta::assert_snapshot!(error("uids: {first: 0}"), @"uids: begin at 1000 or later, and end below 2^32 (field: uids)");

@@ -227,6 +227,21 @@ pub struct KubernetesPlace {
     pub pull_secrets: Vec<String>,
     /// What pods mount.
     pub volumes: Vec<Volume>,
+    /// Whose namespace it is, where every user has one: it is made for them.
+    #[serde(default)]
+    pub tenant: Option<Tenant>,
+}
+
+/// The user of a namespace, and what they may do there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tenant {
+    /// Their name, as the cluster knows it.
+    pub user: String,
+    /// The ClusterRole that they have in it, such as `view`; empty for none.
+    pub role: String,
+    /// What all pods in it may use together, as a ResourceQuota has it.
+    pub quota: BTreeMap<String, String>,
 }
 
 /// A volume of every pod of a job.
@@ -237,8 +252,14 @@ pub struct Volume {
     pub source: VolumeSource,
     /// Where pods see them.
     pub path: String,
+    /// The directory of the volume that they see; empty for all of it.
+    #[serde(default)]
+    pub sub_path: String,
     /// Whether they may not write to it.
     pub is_read_only: bool,
+    /// Where whoever submits the job sees the same files, if they do.
+    #[serde(default)]
+    pub here: Option<PathBuf>,
 }
 
 /// Where the files of a volume are.
@@ -301,6 +322,10 @@ impl Submission {
         bare.secrets.clear();
         if let Place::Mpi(MpiPlace { start: MpiStart::Joined { key }, .. }) = &mut bare.place {
             *key = Secret::new("");
+        }
+        // What a namespace is allowed may change; the jobs in it stay the same.
+        if let Place::Kubernetes(KubernetesPlace { tenant, .. }) = &mut bare.place {
+            *tenant = None;
         }
         let json = serde_json::to_vec(&bare)
             .map_err(|source| Error::invalid("cannot write a submission").because(source))?;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds Kubernetes, Volcano and the DNS server from Go modules, and makes the two test images.
+# Builds Kubernetes, Volcano, the DNS server and Helm from Go modules, and makes the two test images.
 . "$(dirname "$0")/common.sh"
 
 KUBERNETES=v1.30.2
@@ -26,6 +26,7 @@ for name in controller-manager scheduler webhook-manager; do
 done
 build control-plane vcctl volcano.sh/volcano/cmd/cli
 build dns minidns .
+build helm helm helm.sh/helm/v3/cmd/helm
 
 # What Volcano's Helm chart would install; its templates need Helm, so only the plain files and the webhooks are taken.
 chart=$(cd "$HERE/control-plane" && go list -m -f '{{.Dir}}' volcano.sh/volcano)/installer/helm/chart/volcano

@@ -2,7 +2,7 @@
 
 use super::launch::reach::Reach;
 use crate::attach::follow::runtime;
-use crate::jobs::find;
+use crate::jobs::{everywhere, find};
 use cli::output::{Format, Output};
 use contract::state::{JobState, State};
 use contract::{Error, Kind, Result};
@@ -52,10 +52,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn kill_here(args: &Args, word: &str) -> Result<ExitCode> {
-    let jobs = find::open()?;
+    let jobs = everywhere::open()?;
     let record = runtime()?.block_on(async {
         let id = find::find(&jobs, word).await?.id;
-        let grace = Duration::from_secs(find::submission(&jobs, &id)?.spec.grace_seconds);
+        let grace = Duration::from_secs(jobs.submission(&id).await?.spec.grace_seconds);
         let mut record = jobs.observe(&id).await?;
         jobs.kill(&id, args.force).await?;
         let deadline = Instant::now() + PATIENCE + grace;

@@ -1,13 +1,12 @@
 //! `paddle logs`: what the replicas of a job have printed.
 
 use crate::attach::follow::runtime;
-use crate::jobs::find;
+use crate::jobs::{everywhere, find};
 use cli::output::Output;
 use cli::prefix;
 use contract::state::State;
 use contract::{Error, Kind, Result};
 use scheduler::backend::Cursor;
-use scheduler::jobs::Jobs;
 use scheduler::lines::Lines;
 use scheduler::{Backend, JobRecord, ReplicaId};
 use std::collections::{BTreeMap, VecDeque};
@@ -38,7 +37,7 @@ pub(crate) struct Args {
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let jobs = find::open()?;
+    let jobs = everywhere::open()?;
     runtime()?.block_on(async {
         let id = find::find(&jobs, &args.job).await?.id;
         let mut streams: BTreeMap<ReplicaId, Stream> = BTreeMap::new();
@@ -110,7 +109,7 @@ impl Stream {
     /// Prints everything that is there; whether there was anything.
     async fn print(
         &mut self,
-        jobs: &Jobs,
+        jobs: &dyn Backend,
         id: &str,
         output: &mut Output,
         width: usize,

@@ -1,7 +1,7 @@
 //! `paddle scale`: changes the number of trainers of a job of this machine.
 
 use crate::attach::follow::runtime;
-use crate::jobs::find;
+use crate::jobs::{everywhere, find};
 use cli::number;
 use cli::output::{Format, Output};
 use contract::Result;
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let jobs = find::open()?;
+    let jobs = everywhere::open()?;
     let (id, before) = runtime()?.block_on(async {
         let job = find::find(&jobs, &args.id).await?;
         jobs.scale(&job.id, args.trainers).await?;

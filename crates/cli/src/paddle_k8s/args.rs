@@ -22,6 +22,9 @@ pub(crate) struct PaddleK8s {
     /// Start a trainer's program again when it fails, up to this often
     #[arg(long, value_name = "N", default_value_t = 0, global = true)]
     pub(crate) restarts: u32,
+    /// How often the whole job was started before: later ones restore what all servers have
+    #[arg(long, value_name = "N", default_value_t = 0, global = true)]
+    pub(crate) round: u32,
     /// Unpack the program from this archive (tar.gz) to TRAINER_PACKAGE first
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) unpack: Option<PathBuf>,

@@ -43,6 +43,7 @@ fn run(args: &PaddleK8s) -> Result<ExitCode> {
             settled = prepare(args) => settled?,
             Some(signal) = signals.recv() => return early(signal),
         };
+        let mut restarts = 0;
         loop {
             tokio::select! {
                 listening = listen(&environment, args.wait) => listening?,
@@ -57,13 +58,14 @@ fn run(args: &PaddleK8s) -> Result<ExitCode> {
             if ended.is_on_request
                 || is_hopeless
                 || !is_trainer
-                || environment.attempt >= args.restarts
+                || restarts >= args.restarts
             {
                 return Ok(code(exit_code));
             }
             environment.attempt += 1;
-            let (attempt, restarts) = (environment.attempt, args.restarts);
-            listening::say(&format!("starting the program again, {attempt} of {restarts}"));
+            restarts += 1;
+            let most = args.restarts;
+            listening::say(&format!("starting the program again, {restarts} of {most}"));
         }
     })
 }
@@ -88,6 +90,13 @@ async fn prepare(args: &PaddleK8s) -> Result<Environment> {
         Verb::StartMaster(_) => environment.role = Role::Master,
         Verb::StartTrainer(_) | Verb::StartNewTrainer => environment.role = Role::Trainer,
         Verb::StartFluid => {}
+    }
+    if args.round > 0 {
+        environment.attempt += args.round;
+        // A job that is started again goes on from its own checkpoints.
+        if !environment.restore.is_empty() {
+            settle::COMMON.clone_into(&mut environment.restore);
+        }
     }
     if let Some(archive) = &args.unpack {
         unpack::unpack(archive, &environment)?;

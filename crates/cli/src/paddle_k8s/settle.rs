@@ -21,7 +21,7 @@ const WORD: Duration = Duration::from_secs(15);
 /// The namespace of a pod with a service account.
 const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// Begin with the newest checkpoint that all servers have, or with first values.
-const COMMON: &str = "common";
+pub(crate) const COMMON: &str = "common";
 const RIGHTS: &str = "the pod's service account must be allowed to get and list pods and, where \
                       pods have no numbers, to list, create and update leases: docs/kubernetes.md \
                       has the Role";

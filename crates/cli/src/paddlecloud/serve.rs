@@ -30,6 +30,10 @@ pub(crate) struct ServeArgs {
     /// A Postgres instead of a file: postgres://user:password@host/name
     #[arg(long, value_name = "URL")]
     database: Option<String>,
+    /// A file that holds that URL, so that no list of processes shows the password
+    #[arg(long = "database_file", alias = "database-file", value_name = "FILE",
+          conflicts_with = "database")]
+    database_file: Option<PathBuf>,
     /// Speak TLS: file with the server's certificates (PEM)
     #[arg(long = "tls_cert", alias = "tls-cert", value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -111,6 +115,12 @@ fn config(args: &ServeArgs) -> Result<cloud::Config> {
     }
     if let Some(url) = &args.database {
         config.database = Some(cloud::config::DatabaseUrl(url.clone()));
+    }
+    if let Some(path) = &args.database_file {
+        let url = std::fs::read_to_string(path).map_err(|source| {
+            Error::io("cannot read the database's URL", source).with("file", path.display())
+        })?;
+        config.database = Some(cloud::config::DatabaseUrl(url.trim().to_owned()));
     }
     if let (Some(cert), Some(key)) = (&args.tls_cert, &args.tls_key) {
         config.tls = Some(cloud::config::Tls { cert: cert.clone(), key: key.clone() });

@@ -2,14 +2,15 @@
 
 use super::cluster::{Cluster, IMAGE, wait_for};
 use contract::Kind;
-use contract::job::JobSpec;
+use contract::job::{FaultTolerance, JobSpec};
 use contract::quantity::Quantity;
 use contract::secret::Secret;
 use contract::state::{JobState, State};
 use scheduler::backend::{Accepted, Backend, Cursor};
 use scheduler::kubernetes::Kubernetes;
-use scheduler::submission::{KubernetesPlace, Package, Place};
+use scheduler::submission::{KubernetesPlace, Package, Place, Volume, VolumeSource};
 use scheduler::{JobRecord, Submission};
+use std::path::Path;
 use tokio::runtime::Runtime;
 
 /// One job, by its id.
@@ -80,6 +81,34 @@ impl<'a> Job<'a> {
         let (replica, cursor) = (replica.parse().unwrap(), Cursor::default());
         let piece = self.backend.logs(self.id(), replica, &cursor);
         String::from_utf8(self.runtime.block_on(piece).unwrap().bytes).unwrap()
+    }
+
+    /// Everything that was printed, by all pods that the replica has had.
+    fn text_of_all(&self, replica: &str) -> String {
+        let (replica, mut cursor, mut all) =
+            (replica.parse().unwrap(), Cursor::default(), Vec::new());
+        loop {
+            let piece = self.backend.logs(self.id(), replica, &cursor);
+            let piece = self.runtime.block_on(piece).unwrap();
+            all.extend(piece.bytes);
+            if piece.is_last || piece.next == cursor {
+                return String::from_utf8(all).unwrap();
+            }
+            cursor = piece.next;
+        }
+    }
+
+    /// Shows all pods a directory of this machine.
+    fn on_volume(mut self, here: &Path, path: &str) -> Self {
+        let Place::Kubernetes(place) = &mut self.submission.place else { return self };
+        place.volumes.push(Volume {
+            source: VolumeSource::HostPath { path: here.to_str().unwrap().to_owned() },
+            path: path.to_owned(),
+            sub_path: String::new(),
+            is_read_only: false,
+            here: None,
+        });
+        self
     }
 
     fn kill(&self) {
@@ -206,4 +235,89 @@ fn a_refused_job_leaves_nothing() {
     let refused = job.runtime.block_on(job.backend.submit(&job.submission, None)).unwrap_err();
     assert!(refused.to_string().contains("none"), "{refused}");
     job.assert_nothing_is_left();
+}
+
+/// A node is emptied: the job starts again as a whole.
+#[test]
+fn an_evicted_pod_starts_the_job_again() {
+    let Some(cluster) = Cluster::find() else { return };
+    let script = "echo round $PADDLE_ATTEMPT; [ $PADDLE_ATTEMPT = 1 ] || sleep 1000";
+    let job = Job::new(&cluster, "evicted", 1, script).with(|spec| spec.restarts = 1);
+    job.submit();
+    wait_for("it runs", || job.text("trainer-0").contains("round 0").then_some(()));
+    let pod = "evicted-trainer-0";
+    let eviction =
+        serde_json::json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}});
+    let path = format!("/api/v1/namespaces/default/pods/{pod}/eviction");
+    cluster.tell(&["create", "--raw", &path, "-f", "-"], &eviction.to_string());
+    let record = job.await_end();
+    assert_eq!((record.state, record.rounds), (JobState::Succeeded, 1), "{record:#?}");
+    // Both lives are in the log.
+    let text = job.text_of_all("trainer-0");
+    assert!(text.contains("round 0\n") && text.contains("round 1\n"), "{text}");
+    job.forget();
+}
+
+#[test]
+fn a_job_that_waits_starts_when_another_ends() {
+    let Some(cluster) = Cluster::find() else { return };
+    // Of three nodes, two for each.
+    let whole = |spec: &mut JobSpec| {
+        let cores = std::thread::available_parallelism().unwrap().get();
+        spec.resources.trainer.cpu = Some(Quantity::whole(u32::try_from(cores).unwrap()));
+        spec.pservers = 0;
+    };
+    let first = Job::new(&cluster, "first", 2, "echo started; sleep 1000").with(whole);
+    first.submit();
+    wait_for("it runs", || first.text("trainer-1").contains("started").then_some(()));
+    let second = Job::new(&cluster, "second", 2, "true").with(whole);
+    second.submit();
+    let is_told = |record: &JobRecord| record.reason.contains("too little is free");
+    let record = wait_for("it waits", || Some(second.observe()).filter(is_told));
+    assert_eq!(record.state, JobState::Pending, "{record:#?}");
+    assert!(record.replicas.iter().all(|replica| replica.started_ms.is_none()), "{record:#?}");
+    first.kill();
+    assert_eq!(second.await_end().state, JobState::Succeeded);
+    assert_eq!(first.await_end().state, JobState::Killed);
+    first.forget();
+    second.forget();
+}
+
+/// Trainers come and go while the first one trains.
+#[test]
+fn an_elastic_job_is_scaled() {
+    let Some(cluster) = Cluster::find() else { return };
+    let script = "echo trainer $PADDLE_TRAINER_ID; \
+                  trap 'echo leaving; exit 0' TERM; \
+                  until [ -e /shared/go ]; do sleep 0.2; done";
+    let folder = tempfile::tempdir().unwrap();
+    let job = Job::new(&cluster, "elastic", 2, script)
+        .with(|spec| {
+            (spec.pservers, spec.master) = (1, true);
+            spec.fault_tolerance = Some(FaultTolerance { min_trainers: 1, max_trainers: 3 });
+        })
+        .on_volume(folder.path(), "/shared");
+    job.submit();
+    let runs = |rank: u32| {
+        let text = format!("trainer {rank}\n");
+        job.text(&format!("trainer-{rank}")).contains(&text).then_some(())
+    };
+    wait_for("two run", || runs(0).and(runs(1)));
+    let scale = |count: u32| job.runtime.block_on(job.backend.scale(job.id(), count));
+    assert_eq!(scale(4).unwrap_err().kind(), Kind::Invalid);
+    scale(3).unwrap();
+    wait_for("the third runs", || {
+        let has_three = job.observe().trainers == 3;
+        if has_three { runs(2) } else { None }
+    });
+    scale(1).unwrap();
+    wait_for("two have left", || {
+        let pods = cluster.ask(&["get", "pods", "-l", "paddle-job=elastic", "-o", "name"]);
+        (pods == "pod/elastic-trainer-0\n").then_some(())
+    });
+    assert_eq!(job.observe().state, JobState::Running);
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    let record = job.await_end();
+    assert_eq!((record.state, record.trainers), (JobState::Succeeded, 1), "{record:#?}");
+    job.forget();
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,11 +39,39 @@ impl Cluster {
         self.home.join("run/admin.kubeconfig")
     }
 
+    /// `kubectl`, not started.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        self.program("kubectl", arguments)
+    }
+
+    fn program(&self, name: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.home.join("bin").join(name));
+        command.args(arguments).env("KUBECONFIG", self.kubeconfig());
+        command.env("KUBECACHEDIR", self.home.join("run/kubectl-cache"));
+        // What Helm keeps for itself.
+        command.env("XDG_CACHE_HOME", self.home.join("run/helm"));
+        command
+    }
+
+    /// What `helm` prints; it must succeed.
+    pub(crate) fn helm(&self, arguments: &[&str]) -> String {
+        printed(self.program("helm", arguments).stdin(Stdio::null()))
+    }
+
+    /// What a shell script prints that runs where pods have addresses.
+    pub(crate) fn inside(&self, directory: &Path, script: &str) -> String {
+        let cluster = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../scripts/clusters/kubernetes/cluster.sh"
+        );
+        let mut command = Command::new(cluster);
+        command.args(["exec", "bash", "-ec", script]).current_dir(directory);
+        printed(command.env("KUBE_HOME", &self.home).stdin(Stdio::null()))
+    }
+
     fn kubectl(&self, arguments: &[&str], input: &str) -> Output {
-        let mut child = Command::new(self.home.join("bin/kubectl"))
-            .args(arguments)
-            .env("KUBECONFIG", self.kubeconfig())
-            .env("KUBECACHEDIR", self.home.join("run/kubectl-cache"))
+        let mut child = self
+            .command(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -66,6 +94,18 @@ impl Cluster {
         printed(&output.stdout)
     }
 
+    /// What `kubectl` prints, whether it succeeds or not.
+    pub(crate) fn try_ask(&self, arguments: &[&str]) -> String {
+        String::from_utf8_lossy(&self.kubectl(arguments, "").stdout).into_owned()
+    }
+
+    /// Removes namespaces with everything in them, and waits until they are gone.
+    pub(crate) fn remove_namespaces(&self, names: &[String]) {
+        let mut arguments = vec!["delete", "namespace", "--ignore-not-found"];
+        arguments.extend(names.iter().map(String::as_str));
+        self.ask(&arguments);
+    }
+
     /// One object; null if it is not there.
     pub(crate) fn object(&self, kind: &str, name: &str) -> Value {
         let text = self.ask(&["get", kind, name, "-o", "json", "--ignore-not-found"]);
@@ -77,6 +117,15 @@ impl Cluster {
         let kinds = "secrets,pods,services,configmaps,jobs.batch.volcano.sh";
         self.ask(&["get", kinds, "-l", selector, "-o", "name"])
     }
+}
+
+/// What a command prints; it must succeed.
+fn printed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {err}\n{out}");
+    out
 }
 
 /// Waits until there is an answer.

@@ -1,12 +1,16 @@
 //! `paddle launch --backend kubernetes`.
 
-use super::cluster::{Cluster, IMAGE};
+use super::cluster::{Cluster, IMAGE, wait_for};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn paddle(cluster: &Cluster, workspace: &Path, arguments: &[&str]) -> Output {
+    let arguments: Vec<&str> = ["launch"].iter().chain(arguments).copied().collect();
+    verb(cluster, workspace, &arguments)
+}
+
+fn verb(cluster: &Cluster, workspace: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_paddle"))
-        .arg("launch")
         .args(arguments)
         .current_dir(workspace)
         .env("KUBECONFIG", cluster.kubeconfig())
@@ -75,7 +79,8 @@ fn a_workspace_travels_with_the_job() {
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("trainer 0"), "{}", text(&output.stdout));
     assert_eq!(std::fs::read_to_string(volume.path().join("model")).unwrap(), "values");
-    assert_eq!(cluster.left("app.kubernetes.io/managed-by=paddlecloud"), "");
+    let none = "app.kubernetes.io/managed-by=paddlecloud";
+    wait_for("nothing is left", || cluster.left(none).is_empty().then_some(()));
 }
 
 /// In sync mode the result does not depend on where a job runs.
@@ -114,4 +119,41 @@ fn word2vec_gives_the_same_as_on_this_machine() {
     };
     let (here, there) = (model(folder.path().join("output")), model(volume.path().to_owned()));
     assert!(here == there, "the models differ: {} and {} bytes", here.len(), there.len());
+}
+
+/// A job that was left alone is found, looked at, and ended by the same commands as any other.
+#[test]
+fn a_detached_job_is_listed_read_followed_and_killed() {
+    let Some(cluster) = Cluster::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = "import os, time\nprint('started', flush=True)\n\
+                   while not os.path.exists('/shared/go'): time.sleep(0.1)\nprint('done')\n";
+    std::fs::write(folder.path().join("train.py"), program).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = verb(&cluster, folder.path(), arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout).trim().to_owned()
+    };
+    let launch = |name: &str, volume: &Path| {
+        let mount = format!("--volume={}:/shared", volume.display());
+        let name = format!("--name={name}");
+        let place = ["launch", "--backend=kubernetes", "--image", IMAGE, "--detach"];
+        run(&[&place[..], &[&name, &mount, "train.py"]].concat())
+    };
+    let (volume, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (first, second) = (launch("first", volume.path()), launch("second", other.path()));
+    for id in [&first, &second] {
+        wait_for("it runs", || run(&["logs", id]).contains("started").then_some(()));
+    }
+    let list = run(&["jobs"]);
+    assert!(list.contains(&first) && list.contains(&second), "{list}");
+    assert!(list.contains("kubernetes"), "{list}");
+    assert!(run(&["kill", "second"]).ends_with("killed"));
+    std::fs::write(volume.path().join("go"), "").unwrap();
+    let followed = run(&["attach", &first]);
+    assert!(followed.contains("started") && followed.contains("done"), "{followed}");
+    run(&["jobs", "--forget", &first, &second]);
+    assert_eq!(run(&["jobs", "--all", "-o", "json"]), "[]");
+    let none = "app.kubernetes.io/managed-by=paddlecloud";
+    wait_for("nothing is left", || cluster.left(none).is_empty().then_some(()));
 }

@@ -78,7 +78,13 @@ impl Datacenter {
                 (store, files)
             }
         };
-        let jobs = Jobs { root: data.join("jobs").join(&own.name), paddle: outside.paddle.clone() };
+        let backend: Arc<dyn Backend> = match &own.kubernetes {
+            Some(cluster) => Arc::new(cluster.backend()),
+            None => {
+                let root = data.join("jobs").join(&own.name);
+                Arc::new(Jobs { root, paddle: outside.paddle.clone() })
+            }
+        };
         let mut notes = Vec::new();
         if let Some(url) = own.store_url() {
             notes.push(format!("files are at {url}; jobs cannot run here"));
@@ -97,7 +103,7 @@ impl Datacenter {
         Ok(Datacenter {
             name: own.name.clone(),
             config: own.clone(),
-            backend: Arc::new(jobs),
+            backend,
             files,
             staging: Staging::open(&store.uploads())?,
             store,
@@ -107,6 +113,15 @@ impl Datacenter {
             wake: Notify::new(),
             news: Board::default(),
         })
+    }
+}
+
+impl Datacenter {
+    /// Whether each user's files and processes have a user id of their own.
+    pub(crate) fn has_uids(&self) -> bool {
+        // Only root can give files away.
+        let is_root = rustix::process::geteuid().is_root();
+        self.sandbox.is_some() || (self.config.backend == BackendKind::Kubernetes && is_root)
     }
 }
 

@@ -146,11 +146,11 @@ pub(crate) async fn submit_by(
     let secrets = start::secrets(cloud, &row).await?;
     // A mount is made when the job starts; until then the store's own directories stand for it.
     let paths = Paths::plain(&place, &row)?;
-    let brought = start::Brought { manifest, secrets, paths };
+    let limits = quotas::limits(cloud, datacenter, &caller.username).await?;
+    let brought = start::Brought { manifest, secrets, paths, limits: limits.clone() };
     let built = start::build(cloud, &place, &row, user.posix_uid, brought)?;
     place.backend.check(&built)?;
     need.check_possible(&place.capacity, "what the datacenter has")?;
-    let limits = quotas::limits(cloud, datacenter, &caller.username).await?;
     need.check_possible(&limits, "your quota")?;
     let mut write = cloud.database.write().await?;
     let is_enabled = users::store::user_in(&mut write, &row.username).await?;

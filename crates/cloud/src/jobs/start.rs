@@ -11,8 +11,9 @@ use crate::config::BackendKind;
 use crate::datacenters::Datacenter;
 use crate::files::Owner;
 use crate::files::package::{Placement, place};
-use crate::{packages, random, registries, users};
+use crate::{packages, quotas, random, registries, users};
 use contract::api::cluster_train::SECRET;
+use contract::api::quota::Limits;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
 use scheduler::Submission;
@@ -67,8 +68,9 @@ pub(super) async fn start(
         false => None,
     };
     let secrets = secrets(cloud, row).await?;
-    let built =
-        build(cloud, datacenter, row, user.posix_uid, Brought { manifest, secrets, paths })?;
+    let limits = quotas::limits(cloud, &row.datacenter, &row.username).await?;
+    let brought = Brought { manifest, secrets, paths, limits };
+    let built = build(cloud, datacenter, row, user.posix_uid, brought)?;
     let package = is_dispatched.then_some(workspace.as_path());
     datacenter.backend.submit(&built, package).await?;
     Ok(())
@@ -76,9 +78,9 @@ pub(super) async fn start(
 
 /// Who owns a user's files here.
 pub(crate) fn owner(datacenter: &Datacenter, posix_uid: u32) -> Owner {
-    match datacenter.sandbox {
-        Some(_) => Owner::Uid(posix_uid),
-        None => Owner::Server,
+    match datacenter.has_uids() {
+        true => Owner::Uid(posix_uid),
+        false => Owner::Server,
     }
 }
 
@@ -104,6 +106,8 @@ pub(super) struct Brought {
     pub(super) secrets: BTreeMap<String, Secret>,
     /// Where its files are.
     pub(super) paths: Paths,
+    /// What its user may use.
+    pub(super) limits: Limits,
 }
 
 /// What the backend is asked to run.
@@ -114,7 +118,11 @@ pub(super) fn build(
     posix_uid: u32,
     brought: Brought,
 ) -> Result<Submission> {
-    let Brought { manifest, secrets, paths } = brought;
+    let Brought { manifest, secrets, paths, limits } = brought;
+    let uid = match datacenter.has_uids() {
+        true => posix_uid,
+        false => rustix::process::geteuid().as_raw(),
+    };
     let around = Surroundings {
         config: &datacenter.config,
         home: &paths.home,
@@ -122,7 +130,8 @@ pub(super) fn build(
         workspace: &paths.workspace,
         manifest,
         sandbox: datacenter.sandbox.as_ref(),
-        uid: posix_uid,
+        uid,
+        limits,
         environment: &cloud.outside.environment,
         secrets,
         token: Secret::new(random::secret()?),

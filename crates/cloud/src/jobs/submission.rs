@@ -2,6 +2,7 @@
 
 use super::row::JobRow;
 use crate::config::{BackendKind, DatacenterConfig};
+use contract::api::quota::Limits;
 use contract::job::{JobSpec, Priority};
 use contract::path::PfsPath;
 use contract::port::Ports;
@@ -32,6 +33,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) sandbox: Option<&'a Sandbox>,
     /// The user id that it runs as where it is kept apart.
     pub(crate) uid: u32,
+    /// What its user may use.
+    pub(crate) limits: Limits,
     /// The variables that it inherits.
     pub(crate) environment: &'a BTreeMap<String, String>,
     /// Credentials by name, such as those of an image registry.
@@ -77,7 +80,16 @@ pub(crate) fn submission(row: &JobRow, around: &Surroundings<'_>) -> Result<Subm
             };
             (Place::Slurm(slurm(row, config, around)), package)
         }
+        BackendKind::Kubernetes => {
+            let cluster = config.kubernetes.as_ref();
+            let cluster =
+                cluster.ok_or_else(|| Error::invalid("the datacenter has no cluster"))?;
+            let whose = (row.datacenter.as_str(), row.username.as_str());
+            let place = cluster.place(whose, around.home, &around.limits);
+            (Place::Kubernetes(place), Package::Present(path.to_string()))
+        }
     };
+    let has_own_user = is_apart || config.backend == BackendKind::Kubernetes;
     let mounts = if is_apart { mounts(row, around) } else { Vec::new() };
     Ok(Submission {
         id: row.uid.clone(),
@@ -85,7 +97,7 @@ pub(crate) fn submission(row: &JobRow, around: &Surroundings<'_>) -> Result<Subm
         spec: spec(row, config),
         token: around.token.clone(),
         secrets: around.secrets.clone(),
-        run_as: is_apart.then_some(RunAs { uid: around.uid, gid: around.uid }),
+        run_as: has_own_user.then_some(RunAs { uid: around.uid, gid: around.uid }),
         mounts,
         place,
         package,
@@ -102,8 +114,17 @@ fn spec(row: &JobRow, config: &DatacenterConfig) -> JobSpec {
         spec.priority = Priority::Normal;
     }
     // Jobs share a machine, so the documented port is only where a job has machines of its own.
-    if config.backend != BackendKind::Ssh && spec.ports.first == Ports::default().first {
+    let has_machines = matches!(config.backend, BackendKind::Ssh | BackendKind::Kubernetes);
+    if !has_machines && spec.ports.first == Ports::default().first {
         spec.ports.first = 0;
+    }
+    if let Some(cluster) = &config.kubernetes {
+        spec.queue.clone_from(&cluster.queue);
+        // The image does not know the user.
+        let home = format!("/pfs/{}/home/{}", row.datacenter, row.username);
+        for (name, value) in [("HOME", home), ("USER", row.username.clone())] {
+            spec.env.entry(name.to_owned()).or_insert(value);
+        }
     }
     // Jobs that share a directory do not share their logs.
     if row.package.is_none() && spec.log_dir == JobSpec::default().log_dir {

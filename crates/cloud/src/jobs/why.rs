@@ -30,10 +30,13 @@ fn sentence(now_ms: u64, row: &JobRow) -> String {
         ),
         (JobState::Starting, Stage::Admitted) => "its program is being made ready".to_owned(),
         (JobState::Starting, _) => {
+            // A cluster may have more to say, such as what it has too little of.
+            let why = if row.reason.is_empty() { "" } else { "; " };
             format!(
-                "its replicas are being started since {}: {}",
+                "its replicas are being started since {}: {}{why}{}",
                 since(row.started_ms),
-                counts(row)
+                counts(row),
+                row.reason
             )
         }
         (JobState::Running, _) => {

@@ -35,7 +35,7 @@ pub(super) fn list(
             return Err(error.with("directory", root.display()));
         }
     };
-    let (mut summaries, mut lost) = (Vec::new(), Vec::new());
+    let (mut summaries, mut lost) = (Vec::<JobSummary>::new(), Vec::new());
     for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with('.') {
             remove_if_abandoned(&entry);
@@ -63,7 +63,7 @@ pub(super) fn list(
             remove(&directory)?;
             continue;
         }
-        summaries.push(JobSummary::from(record));
+        summaries.push(record.into());
     }
     summaries.sort_by(|a, b| (a.began_ms, &a.id).cmp(&(b.began_ms, &b.id)));
     Ok((summaries, lost))

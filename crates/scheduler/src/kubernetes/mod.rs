@@ -3,59 +3,71 @@
 //! A job is one Secret, made first and at once: it holds the submission, the token and the package,
 //! so a job is either accepted or was never there, whatever happens to whoever submits it. All other
 //! objects are made from it and belong to it, and go with it. States come from watches ([`view`]),
-//! translated by pure functions ([`state`]); output comes from the pods ([`logs`]).
+//! translated by pure functions ([`state`]); output comes from the pods ([`logs`]), or from a volume
+//! that they and this machine share ([`files`]).
 
 pub mod api;
 pub mod peers;
 pub mod plan;
 
+mod files;
 mod logs;
 mod package;
+mod registry;
 mod state;
+mod tenant;
 mod view;
+mod volcano;
 
 use crate::backend::{Accepted, Backend, Cursor, JobSummary, LogPiece, Metrics};
 use crate::conductor::now_ms;
 use crate::plan::JobPlan;
-use crate::record::JobRecord;
+use crate::record::{Ending, JobRecord};
 use crate::replica::ReplicaId;
-use crate::submission::{KubernetesPlace, Package, Place, Submission};
+use crate::submission::{KubernetesPlace, Package, Place, Submission, Tenant};
 use api::{Access, ask, connect};
+use contract::job::FaultTolerance;
 use contract::state::State;
 use contract::{Error, Kind, Result};
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::{Api, Client};
 use logs::Streams;
 use serde_json::{Value, json};
-use state::{KILLED, Seen};
+use state::{ENDING, Seen};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
-use view::{View, kinds, value};
+use view::{Scope, View, kind, kinds, value};
 
-/// The jobs of one namespace.
+/// Who writes fields of objects that others may also write.
+const MANAGER: &str = "paddlecloud";
+
+/// The jobs of one namespace, or of one origin in all namespaces.
 pub struct Kubernetes {
     access: Access,
-    namespace: String,
+    scope: Scope,
     client: OnceCell<Client>,
     view: OnceCell<View>,
     /// By job and replica.
     streams: Mutex<BTreeMap<(String, ReplicaId), Arc<Streams>>>,
+    /// The namespaces of users as this process made them.
+    tenants: Mutex<BTreeMap<String, Tenant>>,
 }
 
 impl Kubernetes {
     /// The jobs of a namespace. Nothing is asked of the cluster yet.
     pub fn new(access: Access, namespace: &str) -> Kubernetes {
-        Kubernetes {
-            access,
-            namespace: namespace.to_owned(),
-            client: OnceCell::new(),
-            view: OnceCell::new(),
-            streams: Mutex::new(BTreeMap::new()),
-        }
+        Kubernetes::of_scope(access, Scope::Namespace(namespace.to_owned()))
+    }
+
+    /// The jobs of an origin, in whatever namespaces they are. Needs rights in all of them.
+    pub fn everywhere(access: Access, origin: &str) -> Kubernetes {
+        Kubernetes::of_scope(access, Scope::Origin(origin.to_owned()))
     }
 
     /// The backend of a place.
@@ -65,18 +77,34 @@ impl Kubernetes {
         Kubernetes::new(access, namespace)
     }
 
-    /// The objects of a job, as `--dry-run` prints them. The token is not shown.
+    fn of_scope(access: Access, scope: Scope) -> Kubernetes {
+        Kubernetes {
+            access,
+            scope,
+            client: OnceCell::new(),
+            view: OnceCell::new(),
+            streams: Mutex::new(BTreeMap::new()),
+            tenants: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// The objects of a job, as `--dry-run` prints them. What is secret is not shown.
     pub fn manifests(submission: &Submission) -> Result<Vec<Value>> {
         let place = place(submission)?;
         let mut secret = plan::secret(submission, None)?;
         for key in [plan::TOKEN_KEY, plan::SUBMISSION_KEY] {
             secret["stringData"][key] = json!("***");
         }
-        let mut manifests = vec![secret, plan::job(submission, place)?];
+        let mut manifests = vec![secret, volcano::job(submission, place)?];
         for manifest in &mut manifests {
             manifest["metadata"]["namespace"] = json!(place.namespace);
         }
         Ok(manifests)
+    }
+
+    /// What was asked for when a job was submitted.
+    pub async fn submission(&self, id: &str) -> Result<Submission> {
+        Ok(self.seen(id).await?.0)
     }
 
     async fn client(&self) -> Result<&Client> {
@@ -85,19 +113,22 @@ impl Kubernetes {
 
     async fn view(&self) -> Result<&View> {
         let client = self.client().await?;
-        self.view.get_or_try_init(|| View::open(client, &self.namespace)).await
+        self.view.get_or_try_init(|| View::open(client, &self.scope)).await
     }
 
-    async fn objects(&self, kind: &kube::api::ApiResource) -> Result<Api<DynamicObject>> {
+    async fn objects(&self, kind: &ApiResource, namespace: &str) -> Result<Api<DynamicObject>> {
         let client = self.client().await?.clone();
-        Ok(Api::namespaced_with(client, &self.namespace, kind))
+        Ok(Api::namespaced_with(client, namespace, kind))
     }
 
     async fn make(&self, submission: &Submission, package: Option<Vec<u8>>) -> Result<Accepted> {
         let place = place(submission)?;
         plan::check(submission, place)?;
+        if let Some(tenant) = &place.tenant {
+            self.move_in(&place.namespace, tenant).await?;
+        }
         let secret = plan::secret(submission, package.as_deref())?;
-        let secrets = self.objects(&kinds().secrets).await?;
+        let secrets = self.objects(&kinds().secrets, &place.namespace).await?;
         let name = plan::name(&submission.id);
         let created = ask("create the job's Secret", create(&secrets, &secret)).await;
         let (accepted, secret) = match created {
@@ -106,19 +137,13 @@ impl Kubernetes {
                 let there = ask("look at the job", secrets.get(name.as_str())).await?;
                 (known(submission, &there)?, there)
             }
-            Err(error) => return Err(error.with("namespace", &self.namespace)),
+            Err(error) => return Err(error.with("namespace", &place.namespace)),
         };
-        let job = owned(plan::job(submission, place)?, &secret);
-        let jobs = self.objects(&kinds().jobs).await?;
-        match ask("create the job", create(&jobs, &job)).await {
-            Ok(_) => {}
-            Err(error) if error.kind() == Kind::AlreadyExists => {}
-            Err(error) => {
-                if accepted == Accepted::New {
-                    self.delete(name.as_str()).await?;
-                }
-                return Err(error.with("namespace", &self.namespace));
+        if let Err(error) = self.make_parts(submission, place, &secret).await {
+            if accepted == Accepted::New {
+                self.delete(&place.namespace, name.as_str()).await?;
             }
+            return Err(error.with("namespace", &place.namespace));
         }
         if let Some(view) = self.view.get() {
             view.put_secret(value(&secret));
@@ -126,10 +151,67 @@ impl Kubernetes {
         Ok(accepted)
     }
 
+    /// Makes everything that belongs to the Secret of a job, unless it is there.
+    async fn make_parts(
+        &self,
+        submission: &Submission,
+        place: &KubernetesPlace,
+        secret: &DynamicObject,
+    ) -> Result<()> {
+        let mut parts = vec![(kinds().jobs, volcano::job(submission, place)?)];
+        if let Some(pull) = registry::secret(submission)? {
+            parts.insert(0, (kinds().secrets, pull));
+        }
+        for (kind, manifest) in parts {
+            let objects = self.objects(&kind, &place.namespace).await?;
+            match ask("create the job", create(&objects, &owned(manifest, secret))).await {
+                Ok(_) => {}
+                Err(error) if error.kind() == Kind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the namespace of a user, and brings it up to date.
+    async fn move_in(&self, namespace: &str, tenant: &Tenant) -> Result<()> {
+        let is_done = |known: &BTreeMap<String, Tenant>| known.get(namespace) == Some(tenant);
+        if is_done(&self.tenants.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(());
+        }
+        let kind = kind("", "v1", "Namespace", "namespaces");
+        let all = Api::all_with(self.client().await?.clone(), &kind);
+        let manifest = tenant::namespace(namespace, tenant);
+        match ask("create the user's namespace", create(&all, &manifest)).await {
+            Ok(_) => {}
+            Err(error) if error.kind() == Kind::AlreadyExists => {
+                let there = ask("look at the user's namespace", all.get(namespace)).await?;
+                if !tenant::is_own(&value(&there), tenant) {
+                    let message = "a namespace of this name is there and is not this user's: \
+                                   choose another namespace_prefix";
+                    let error = Error::new(Kind::Conflict, message);
+                    return Err(error.with("namespace", namespace).with("user", &tenant.user));
+                }
+            }
+            Err(error) => return Err(error.with("namespace", namespace)),
+        }
+        let parameters = PatchParams::apply(MANAGER).force();
+        for (kind, manifest) in tenant::furniture(tenant) {
+            let objects = self.objects(&kind, namespace).await?;
+            let name = manifest["metadata"]["name"].as_str().unwrap_or_default();
+            let (what, patch) = ("furnish the user's namespace", Patch::Apply(&manifest));
+            let error = |error: Error| error.with("namespace", namespace).with("kind", &kind.kind);
+            ask(what, objects.patch(name, &parameters, &patch)).await.map_err(error)?;
+        }
+        let mut known = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(namespace.to_owned(), tenant.clone());
+        Ok(())
+    }
+
     /// Deletes the job's objects and everything that belongs to them.
-    async fn delete(&self, name: &str) -> Result<()> {
+    async fn delete(&self, namespace: &str, name: &str) -> Result<()> {
         for kind in [kinds().jobs, kinds().secrets] {
-            let objects = self.objects(&kind).await?;
+            let objects = self.objects(&kind, namespace).await?;
             let parameters = DeleteParams::foreground();
             match ask("delete the job", objects.delete(name, &parameters)).await {
                 Ok(_) => {}
@@ -148,29 +230,45 @@ impl Kubernetes {
 
     async fn look(&self, id: &str) -> Result<JobRecord> {
         let (submission, seen) = self.seen(id).await?;
-        Ok(state::record(&submission, place(&submission)?, &seen))
+        let record = state::record(&submission, place(&submission)?, &seen);
+        if let Some(verdict) = state::too_few(&submission, &record) {
+            self.finish(&submission, Ending { verdict, since_ms: now_ms(), is_forced: false })
+                .await?;
+        }
+        Ok(record)
     }
 
     async fn end(&self, id: &str, is_forced: bool) -> Result<()> {
-        if self.look(id).await?.state.is_final() {
+        let (submission, seen) = self.seen(id).await?;
+        let record = state::record(&submission, place(&submission)?, &seen);
+        if record.state.is_final() {
             return Ok(());
         }
-        let name = plan::name(id);
-        let secrets = self.objects(&kinds().secrets).await?;
-        let note = json!({"metadata": {"annotations": { KILLED: now_ms().to_string() }}});
+        // What was decided stays decided.
+        let verdict = record.ending.map_or_else(state::killed, |ending| ending.verdict);
+        self.finish(&submission, Ending { verdict, since_ms: now_ms(), is_forced }).await
+    }
+
+    /// Notes how a job ends, and ends it.
+    async fn finish(&self, submission: &Submission, ending: Ending) -> Result<()> {
+        let (name, namespace) = (plan::name(&submission.id), &place(submission)?.namespace);
+        let secrets = self.objects(&kinds().secrets, namespace).await?;
+        let text = serde_json::to_string(&ending)
+            .map_err(|source| Error::invalid("cannot write an end").because(source))?;
+        let note = json!({"metadata": {"annotations": { ENDING: text }}});
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(&note));
         let patched = secrets.patch(name.as_str(), &parameters, &patch);
         let secret = ask("end the job", patched).await?;
         self.view().await?.put_secret(value(&secret));
-        let jobs = self.objects(&kinds().jobs).await?;
+        let jobs = self.objects(&kinds().jobs, namespace).await?;
         let parameters = DeleteParams::background();
         if let Err(error) = ask("end the job", jobs.delete(name.as_str(), &parameters)).await
             && error.kind() != Kind::NotFound
         {
             return Err(error);
         }
-        if is_forced {
-            let pods = self.objects(&kinds().pods).await?;
+        if ending.is_forced {
+            let pods = self.objects(&kinds().pods, namespace).await?;
             let selector = format!("{}={name}", plan::JOB_LABEL);
             let (at_once, all) =
                 (DeleteParams::default().grace_period(0), ListParams::default().labels(&selector));
@@ -179,23 +277,70 @@ impl Kubernetes {
         Ok(())
     }
 
+    async fn resize(&self, id: &str, trainers: u32) -> Result<()> {
+        let (submission, seen) = self.seen(id).await?;
+        let place = place(&submission)?;
+        let record = state::record(&submission, place, &seen);
+        let refuse = |kind, message: &str| {
+            let error = Error::new(kind, message).with("id", id);
+            Err(error.with("trainers", record.trainers).with("wanted", trainers))
+        };
+        let Some(tolerance) = submission.spec.fault_tolerance else {
+            let message = "the number of trainers of this job is fixed: to change it while it \
+                           runs, submit it with min_trainers and max_trainers";
+            return refuse(Kind::Unsupported, message);
+        };
+        let FaultTolerance { min_trainers, max_trainers } = tolerance;
+        if !(min_trainers..=max_trainers).contains(&trainers) {
+            let message =
+                format!("this job may have from {min_trainers} to {max_trainers} trainers");
+            return refuse(Kind::Invalid, &message);
+        }
+        if record.state.is_final() || record.ending.is_some() {
+            return refuse(Kind::Conflict, "the job has ended");
+        }
+        let patch = volcano::resize(&seen.job, trainers);
+        let jobs = self.objects(&kinds().jobs, &place.namespace).await?;
+        let (name, parameters) = (plan::name(id), PatchParams::default());
+        let patch = Patch::Merge(&patch);
+        ask("scale the job", jobs.patch(name.as_str(), &parameters, &patch)).await.map(drop)
+    }
+
     async fn read(&self, id: &str, replica: ReplicaId, cursor: &Cursor) -> Result<LogPiece> {
         let (submission, seen) = self.seen(id).await?;
-        let record = state::record(&submission, place(&submission)?, &seen);
-        let known = record.replica(replica).is_some();
-        if !known {
+        let place = place(&submission)?;
+        let record = state::record(&submission, place, &seen);
+        if record.replica(replica).is_none() {
             let error = Error::new(Kind::NotFound, "the job has no such replica");
             return Err(error.with("replica", replica));
         }
-        let name = plan::name(id).replica(replica.role, replica.rank);
+        let is_over = record.state.is_final();
+        let log = plan::log(&submission, place, replica)?;
+        if let Some((root, way)) = files::here(place, &log) {
+            let (root, cursor) = (root.to_owned(), cursor.clone());
+            let read = move || files::read(&root, &way, &cursor, is_over);
+            let read = tokio::task::spawn_blocking(read).await;
+            let piece = read.map_err(|source| Error::invalid("a read broke off").because(source))?;
+            match piece? {
+                Some(piece) => return Ok(piece),
+                // The entry writes no file before it starts the program; then the pod says why.
+                None if !is_over => {
+                    let next = Cursor::default();
+                    let bytes = Vec::new();
+                    return Ok(LogPiece { bytes, next, skipped_bytes: 0, is_last: false });
+                }
+                None => {}
+            }
+        }
+        let name = volcano::pod_name(&submission, replica);
         let pod = seen.pods.iter().find(|pod| pod["metadata"]["name"] == name.as_str());
         let streams = {
             let mut all = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
             all.entry((id.to_owned(), replica)).or_default().clone()
         };
-        let pods: Api<Pod> = Api::namespaced(self.client().await?.clone(), &self.namespace);
+        let pods: Api<Pod> = Api::namespaced(self.client().await?.clone(), &place.namespace);
         streams.take_up(&pods, pod).await;
-        Ok(streams.piece(cursor, record.state.is_final()))
+        Ok(streams.piece(cursor, is_over))
     }
 }
 
@@ -243,7 +388,7 @@ impl Backend for Kubernetes {
                 let record = state::record(&submission, place(&submission)?, &seen);
                 if submission.origin == origin && since_ms.is_none_or(|at| record.changed_ms >= at)
                 {
-                    all.push(JobSummary::from(record));
+                    all.push(record.into());
                 }
             }
             Ok(all)
@@ -272,11 +417,7 @@ impl Backend for Kubernetes {
     }
 
     fn scale<'a>(&'a self, id: &'a str, trainers: u32) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let message = "the number of trainers of a job on Kubernetes is fixed";
-            let error = Error::new(Kind::Unsupported, message);
-            Err(error.with("job", id).with("trainers", trainers))
-        })
+        Box::pin(self.resize(id, trainers))
     }
 
     fn kill<'a>(&'a self, id: &'a str, is_forced: bool) -> BoxFuture<'a, Result<()>> {
@@ -285,14 +426,18 @@ impl Backend for Kubernetes {
 
     fn forget<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let record = self.look(id).await?;
+            let (submission, seen) = self.seen(id).await?;
+            let place = place(&submission)?;
+            let record = state::record(&submission, place, &seen);
             if !record.state.is_final() {
                 let error = Error::new(Kind::Conflict, "the job has not ended: kill it first");
                 return Err(error.with("job", id).with("state", record.state));
             }
             let name = plan::name(id);
-            self.delete(name.as_str()).await?;
+            self.delete(&place.namespace, name.as_str()).await?;
             self.view().await?.remove(name.as_str());
+            let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+            streams.retain(|(job, _), _| job != id);
             Ok(())
         })
     }

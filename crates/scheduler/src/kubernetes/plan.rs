@@ -6,13 +6,14 @@
 //! their names are stable (`<job>-pserver-0.<job>`, by Volcano's plugin `svc`), so that no pod asks
 //! the API server for anything.
 
-use super::peers::label;
+use super::registry;
+use super::volcano::pod_name;
 use crate::plan::{JobPlan, Node, ReplicaPlan, policy};
 use crate::replica::ReplicaId;
 use crate::submission::{KubernetesPlace, Package, Submission, Volume, VolumeSource};
 use crate::supervisor::message::Confinement;
 use contract::env::Environment;
-use contract::job::{JobSpec, Priority, Resources};
+use contract::job::{JobSpec, Resources};
 use contract::name::JobId;
 use contract::port::Endpoint;
 use contract::quantity::Quantity;
@@ -40,6 +41,8 @@ const PACKAGE_MOUNT: &str = "/paddle/package";
 const WORKSPACE: &str = "/paddle/workspace";
 /// Logs that are on no volume go with the pod, where anybody may write.
 const PODS_OWN_LOGS: &str = "/tmp/paddle/log";
+/// A variable of the pods for their own command line: how often Volcano has restarted the job.
+const ROUND: &str = "VC_JOB_ROUND";
 /// What differs from pod to pod: `paddle_k8s` finds it out.
 const OWN: [&str; 6] = [
     "PADDLE_INIT_TRAINER_ID",
@@ -67,17 +70,9 @@ pub(super) fn check(submission: &Submission, place: &KubernetesPlace) -> Result<
         let message = "pods need an image: name one by --image";
         return Err(Error::invalid(message).with("field", "image"));
     }
-    if let Some(tolerance) = spec.fault_tolerance {
-        let why = "its number of trainers is fixed: leave --min_trainers and --max_trainers out";
-        return refuse("fault_tolerance", tolerance.max_trainers.to_string(), why);
-    }
     if spec.master && spec.restarts > 0 && spec.checkpoint.dir.is_empty() {
         let why = "a master that is started again forgets its tasks without a checkpoint_dir";
         return refuse("restarts", spec.restarts.to_string(), why);
-    }
-    if let Some(restore) = spec.checkpoint.restore {
-        let why = "each job has a folder of its own in checkpoint_dir";
-        return refuse("restore", restore.to_string(), why);
     }
     if spec.ports.first == 0 {
         let why = "servers are known by their ports before they run: use --port 7164";
@@ -91,8 +86,8 @@ pub(super) fn check(submission: &Submission, place: &KubernetesPlace) -> Result<
         let why = "pods do not fetch their data: mount it (--volume), and use --topology";
         return refuse("staged", "true".to_owned(), why);
     }
-    if let Some((secret, _)) = secrets.first_key_value() {
-        let why = "name a pull secret of the namespace instead: --pull_secret";
+    if let Some((secret, _)) = secrets.iter().find(|(name, _)| **name != spec.registry) {
+        let why = "pods get no secrets but that of the image's registry";
         return refuse("secrets", secret.clone(), why);
     }
     if let Some(mount) = mounts.first() {
@@ -171,83 +166,15 @@ pub(super) fn secret(submission: &Submission, package: Option<&[u8]>) -> Result<
     Ok(secret)
 }
 
-/// The Volcano job.
-pub(super) fn job(submission: &Submission, place: &KubernetesPlace) -> Result<Value> {
-    check(submission, place)?;
-    let spec = &submission.spec;
-    let roles = Role::ALL.into_iter().filter(|role| spec.replicas(*role) > 0);
-    let tasks: Vec<Value> =
-        roles.map(|role| task(submission, place, role)).collect::<Result<_>>()?;
-    let replicas: u32 = Role::ALL.into_iter().map(|role| spec.replicas(role)).sum();
-    let mut job = json!({
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": name(&submission.id).as_str(), "labels": labels(submission)},
-        "spec": {
-            "minAvailable": replicas,
-            "schedulerName": "volcano",
-            "queue": if spec.queue.is_empty() { "default" } else { &spec.queue },
-            "maxRetry": spec.restarts,
-            "plugins": {"env": [], "svc": ["--publish-not-ready-addresses=true"]},
-            "policies": [{"event": "PodEvicted", "action": again(spec)}],
-            "tasks": tasks,
-        },
-    });
-    if let Some(class) = priority_class(spec.priority) {
-        job["spec"]["priorityClassName"] = json!(class);
-    }
-    Ok(job)
-}
-
-/// What follows the loss of a pod, or of a server: all start again from the newest checkpoint that
-/// all servers have.
-fn again(spec: &JobSpec) -> &'static str {
-    if spec.restarts > 0 { "RestartJob" } else { "TerminateJob" }
-}
-
-fn priority_class(priority: Priority) -> Option<&'static str> {
-    match priority {
-        Priority::Low => Some("paddle-low"),
-        Priority::Normal => None,
-        Priority::High => Some("paddle-high"),
-    }
-}
-
-fn task(submission: &Submission, place: &KubernetesPlace, role: Role) -> Result<Value> {
-    let spec = &submission.spec;
-    let job = name(&submission.id);
-    let mut labels = labels(submission);
-    labels[label(role)] = json!(job.as_str());
-    let policies = match role {
-        // Its program was started again in its pod as often as was asked for. The pod stays, with
-        // its exit code and its log.
-        Role::Trainer => json!([
-            {"event": "TaskCompleted", "action": "CompleteJob"},
-            {"event": "PodFailed", "action": "TerminateJob"},
-        ]),
-        Role::Pserver | Role::Master => json!([{"event": "PodFailed", "action": again(spec)}]),
-    };
-    Ok(json!({
-        "name": role.to_string(),
-        "replicas": spec.replicas(role),
-        "policies": policies,
-        "template": {
-            "metadata": {"labels": labels},
-            "spec": pod(submission, place, role)?,
-        },
-    }))
-}
-
-fn pod(submission: &Submission, place: &KubernetesPlace, role: Role) -> Result<Value> {
+/// The pods of a role, all alike.
+pub(super) fn pod(
+    submission: &Submission,
+    place: &KubernetesPlace,
+    role: Role,
+) -> Result<Value> {
     let spec = &submission.spec;
     let secret = name(&submission.id);
-    let (mut volumes, mut mounts) = (Vec::new(), Vec::new());
-    for (index, volume) in place.volumes.iter().enumerate() {
-        let name = format!("volume-{index}");
-        volumes.push(source(&name, volume));
-        mounts
-            .push(json!({"name": name, "mountPath": volume.path, "readOnly": volume.is_read_only}));
-    }
+    let (mut volumes, mut mounts) = mounted(place);
     if let Package::Dispatch(_) = submission.package {
         let items = json!([{"key": PACKAGE_KEY, "path": PACKAGE_KEY}]);
         let package = json!({"secretName": secret.as_str(), "items": items});
@@ -285,20 +212,35 @@ fn pod(submission: &Submission, place: &KubernetesPlace, role: Role) -> Result<V
         pod["securityContext"] = json!({
             "runAsUser": run_as.uid,
             "runAsGroup": run_as.gid,
-            "fsGroup": run_as.gid,
             "runAsNonRoot": run_as.uid != 0,
         });
     }
     if let Some(seconds) = spec.time_limit_seconds {
         pod["activeDeadlineSeconds"] = json!(seconds);
     }
-    let registry = (!spec.registry.is_empty()).then_some(&spec.registry);
-    let secrets: Vec<Value> =
-        place.pull_secrets.iter().chain(registry).map(|name| json!({"name": name})).collect();
+    let registry = registry::name(submission);
+    let secrets = place.pull_secrets.iter().chain(&registry);
+    let secrets: Vec<Value> = secrets.map(|name| json!({"name": name})).collect();
     if !secrets.is_empty() {
         pod["imagePullSecrets"] = json!(secrets);
     }
     Ok(pod)
+}
+
+/// The volumes of a pod, and where its container sees them.
+fn mounted(place: &KubernetesPlace) -> (Vec<Value>, Vec<Value>) {
+    let (mut volumes, mut mounts) = (Vec::new(), Vec::new());
+    for (index, volume) in place.volumes.iter().enumerate() {
+        let name = format!("volume-{index}");
+        let mut mount =
+            json!({"name": name, "mountPath": volume.path, "readOnly": volume.is_read_only});
+        if !volume.sub_path.is_empty() {
+            mount["subPath"] = json!(volume.sub_path);
+        }
+        volumes.push(source(&name, volume));
+        mounts.push(mount);
+    }
+    (volumes, mounts)
 }
 
 fn source(name: &str, volume: &Volume) -> Value {
@@ -397,32 +339,51 @@ fn command(submission: &Submission, role: Role) -> Vec<String> {
     argv
 }
 
-/// A command as a manifest has it.
+/// A command as a manifest has it. The cluster fills in how often it has started the job before.
 fn literal_command(submission: &Submission, role: Role) -> Vec<String> {
-    command(submission, role).iter().map(|word| literal(word)).collect()
+    let mut words: Vec<String> =
+        command(submission, role).iter().map(|word| literal(word)).collect();
+    words.insert(1, format!("--round=$({ROUND})"));
+    words
 }
 
-/// The job's own folder in the one that was asked for.
+/// The job's own folder in the one that was asked for. A job that begins with what another one left
+/// there goes on in the same.
 fn checkpoint_dir(submission: &Submission) -> Option<String> {
-    let dir = submission.spec.checkpoint.dir.trim_end_matches('/');
-    (!dir.is_empty()).then(|| format!("{dir}/{}", name(&submission.id)))
+    let checkpoint = &submission.spec.checkpoint;
+    let dir = checkpoint.dir.trim_end_matches('/');
+    match (dir.is_empty(), checkpoint.restore) {
+        (true, _) => None,
+        (false, Some(_)) => Some(dir.to_owned()),
+        (false, None) => Some(format!("{dir}/{}", name(&submission.id))),
+    }
+}
+
+/// What a server begins with. A job's first start finds nothing in its own folder, and begins with
+/// first values.
+fn restore(spec: &JobSpec) -> String {
+    match (spec.checkpoint.restore, spec.checkpoint.dir.is_empty()) {
+        (_, true) => String::new(),
+        (Some(restore), _) => restore.to_string(),
+        (None, _) => "common".to_owned(),
+    }
 }
 
 /// The name under which a pod is reached.
-fn host(job: &JobId, role: Role, rank: u32) -> String {
-    format!("{}.{job}", job.replica(role, rank))
+fn host(submission: &Submission, id: ReplicaId) -> String {
+    format!("{}.{}", pod_name(submission, id), name(&submission.id))
 }
 
 /// The replicas of a job, for people to look at: every pod is a machine of its own.
 pub(super) fn replicas(submission: &Submission, place: &KubernetesPlace) -> Result<JobPlan> {
     check(submission, place)?;
-    let (spec, job) = (&submission.spec, name(&submission.id));
+    let spec = &submission.spec;
     let of_role = |role: Role| (0..spec.replicas(role)).map(move |rank| ReplicaId::new(role, rank));
     let ids: Vec<ReplicaId> = Role::ALL.into_iter().flat_map(of_role).collect();
     let workspace = PathBuf::from(workspace(submission));
     let node = |id: &ReplicaId| Node {
-        name: job.replica(id.role, id.rank),
-        address: host(&job, id.role, id.rank),
+        name: pod_name(submission, *id),
+        address: host(submission, *id),
         nic: String::new(),
         paddle: "paddle".to_owned(),
         workspace: workspace.clone(),
@@ -442,8 +403,8 @@ pub(super) fn replicas(submission: &Submission, place: &KubernetesPlace) -> Resu
             again: Vec::new(),
             environment: Environment {
                 rank: Some(id.rank),
-                address: host(&job, id.role, id.rank),
-                pod_name: job.replica(id.role, id.rank),
+                address: host(submission, *id),
+                pod_name: pod_name(submission, *id),
                 namespace: place.namespace.clone(),
                 token: Some(submission.token.clone()),
                 ..told
@@ -465,26 +426,37 @@ pub(super) fn replicas(submission: &Submission, place: &KubernetesPlace) -> Resu
     })
 }
 
+/// Where a replica's entry writes what its program prints.
+pub(super) fn log(
+    submission: &Submission,
+    place: &KubernetesPlace,
+    replica: ReplicaId,
+) -> Result<PathBuf> {
+    let told = told(submission, place, replica.role)?;
+    Ok(Path::new(&told.log_dir).join(format!("{replica}.log")))
+}
+
 /// What every pod of a role is told. Rank, name and address are not.
 fn told(submission: &Submission, place: &KubernetesPlace, role: Role) -> Result<Environment> {
     let spec = &submission.spec;
     let job = name(&submission.id);
     let endpoints = |role: Role| -> Result<Vec<Endpoint>> {
-        (0..spec.replicas(role)).map(|rank| host(&job, role, rank).parse()).collect()
+        let count = if role == Role::Trainer { spec.trainers_max() } else { spec.replicas(role) };
+        (0..count).map(|rank| host(submission, ReplicaId::new(role, rank)).parse()).collect()
     };
     let workspace = workspace(submission);
     let below = |dir: &str| Path::new(&workspace).join(dir).to_string_lossy().into_owned();
     let log_dir = below(&spec.log_dir);
     let is_kept = is_on_volume(place, &log_dir);
-    let master = spec.master.then(|| Endpoint::new(&host(&job, Role::Master, 0), MASTER_PORT));
+    let master = ReplicaId::new(Role::Master, 0);
+    let master = spec.master.then(|| Endpoint::new(&host(submission, master), MASTER_PORT));
     Ok(Environment {
         package: workspace.clone(),
         log_dir: if is_kept { format!("{log_dir}/{job}") } else { PODS_OWN_LOGS.to_owned() },
         output_dir: below(&spec.output_dir),
         checkpoint_dir: checkpoint_dir(submission).unwrap_or_default(),
         checkpoint_interval_seconds: spec.checkpoint.interval_seconds,
-        // A job's first start finds nothing there, and begins with first values.
-        restore: if spec.checkpoint.dir.is_empty() { String::new() } else { "common".to_owned() },
+        restore: restore(spec),
         trainer_hosts: endpoints(Role::Trainer)?,
         pserver_endpoints: endpoints(Role::Pserver)?,
         master: master.transpose()?,
@@ -509,6 +481,7 @@ fn environment(submission: &Submission, place: &KubernetesPlace, role: Role) -> 
     variables.push(field("POD_NAME", "metadata.name"));
     variables.push(field("POD_IP", "status.podIP"));
     variables.push(field("NAMESPACE", "metadata.namespace"));
+    variables.push(field(ROUND, "metadata.annotations['volcano.sh/job-retry-count']"));
     let key = json!({"name": job.as_str(), "key": TOKEN_KEY});
     variables.push(json!({"name": "PADDLE_JOB_TOKEN", "valueFrom": {"secretKeyRef": key}}));
     Ok(variables)
@@ -522,7 +495,9 @@ fn literal(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kubernetes::volcano::job;
     use crate::submission::{RunAs, sample};
+    use contract::job::Priority;
 
     fn place() -> KubernetesPlace {
         KubernetesPlace {
@@ -532,7 +507,9 @@ mod tests {
             volumes: vec![Volume {
                 source: VolumeSource::Claim { claim: "home".into() },
                 path: "/pfs/dc1/home/wuyi".into(),
+                sub_path: "home/wuyi".into(),
                 is_read_only: false,
+                here: None,
             }],
             ..KubernetesPlace::default()
         }

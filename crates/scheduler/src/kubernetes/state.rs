@@ -1,7 +1,8 @@
 //! What the cluster says about a job, in our words. Pure: objects in, a record out.
 
 use super::plan::{self, CONTAINER};
-use crate::record::{JobRecord, ReplicaRecord};
+use super::volcano;
+use crate::record::{Ending, JobRecord, ReplicaRecord, Verdict};
 use crate::replica::ReplicaId;
 use crate::submission::{KubernetesPlace, Submission};
 use contract::exit;
@@ -11,6 +12,7 @@ use contract::role::Role;
 use contract::state::{JobState, ReplicaState, State};
 use jiff::Timestamp;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Everything that the cluster knows of one job. Objects are as the API server sends them.
@@ -24,12 +26,14 @@ pub(super) struct Seen {
     pub(super) group: Value,
     /// Its pods.
     pub(super) pods: Vec<Value>,
-    /// Its nodes, where they may be looked at.
+    /// The nodes of the cluster, where they may be looked at.
     pub(super) nodes: Vec<Value>,
+    /// The newest warning about each pod, by the pod's name.
+    pub(super) warnings: BTreeMap<String, Value>,
 }
 
-/// On the Secret: when somebody asked to end the job, in milliseconds since 1970.
-pub(super) const KILLED: &str = "paddlecloud/killed";
+/// On the Secret: the end of the job that was decided here, an [`Ending`] as JSON.
+pub(super) const ENDING: &str = "paddlecloud/ending";
 
 /// Volcano's word for the phase of a job, in ours. `Running` is refined by the pods.
 const PHASES: [(&str, JobState); 10] = [
@@ -51,15 +55,18 @@ pub(super) fn record(submission: &Submission, place: &KubernetesPlace, seen: &Se
     let mut record = JobRecord {
         rounds: number(&seen.job["status"]["retryCount"]),
         notes: plan::notes(submission, place),
+        trainers: trainers(submission, seen),
         replicas: replicas(submission, seen),
         ..JobRecord::new(submission, made)
     };
     record.revision = revision(seen);
-    let killed = seen.secret["metadata"]["annotations"][KILLED].as_str();
-    let killed: Option<u64> = killed.and_then(|text| text.parse().ok());
-    match (killed, seen.job.is_null()) {
-        (Some(at), true) => killed_record(&mut record, at, seen.pods.is_empty()),
-        (Some(_), false) => record.state = JobState::Killing,
+    // From here on the cluster looks after it, also while it waits.
+    record.conductors = u32::from(!seen.job.is_null());
+    let ending = seen.secret["metadata"]["annotations"][ENDING].as_str();
+    record.ending = ending.and_then(|text| serde_json::from_str(text).ok());
+    match (record.ending.clone(), seen.job.is_null()) {
+        (Some(ending), true) if seen.pods.is_empty() => ended(&mut record, ending),
+        (Some(_), _) => record.state = JobState::Killing,
         (None, true) => "the job's pods are not made yet".clone_into(&mut record.reason),
         (None, false) => phase(&mut record, submission, seen),
     }
@@ -75,17 +82,46 @@ pub(super) fn record(submission: &Submission, place: &KubernetesPlace, seen: &Se
     record
 }
 
-fn killed_record(record: &mut JobRecord, at: u64, is_gone: bool) {
-    record.state = if is_gone { JobState::Killed } else { JobState::Killing };
-    if is_gone {
-        record.exit_code = Some(KILLED_CODE);
-        record.reason = exit::reason(KILLED_CODE);
-        record.ended_ms = Some(at);
-    }
+fn ended(record: &mut JobRecord, Ending { verdict, since_ms, .. }: Ending) {
+    record.state = verdict.state;
+    record.exit_code = Some(verdict.exit_code);
+    record.reason = verdict.reason;
+    record.culprit = verdict.culprit;
+    record.ended_ms = Some(since_ms);
+}
+
+/// The end of a job that somebody asked for.
+pub(super) fn killed() -> Verdict {
+    let reason = exit::reason(KILLED_CODE);
+    Verdict { state: JobState::Killed, exit_code: KILLED_CODE, reason, culprit: None }
 }
 
 /// 128 + SIGTERM.
 const KILLED_CODE: i32 = 143;
+
+/// The end of an elastic job of which so many trainers have failed for good that too few are left.
+/// The cluster does not know how many it needs.
+pub(super) fn too_few(submission: &Submission, record: &JobRecord) -> Option<Verdict> {
+    let least = submission.spec.fault_tolerance?.min_trainers as usize;
+    if record.state.is_final() || record.ending.is_some() {
+        return None;
+    }
+    let trainers = record.replicas.iter().filter(|own| own.replica.role == Role::Trainer);
+    let (failed, left): (Vec<_>, Vec<_>) =
+        trainers.partition(|own| own.state == ReplicaState::Failed);
+    let first = failed.into_iter().min_by_key(|own| own.ended_ms)?;
+    let has_trained =
+        left.iter().any(|own| own.replica.rank == 0 && own.state == ReplicaState::Succeeded);
+    if left.len() >= least || has_trained {
+        return None;
+    }
+    Some(Verdict {
+        state: JobState::Failed,
+        exit_code: first.exit_code.unwrap_or(1),
+        reason: format!("{} failed: {}", first.replica, first.reason()),
+        culprit: Some(first.replica),
+    })
+}
 
 fn phase(record: &mut JobRecord, submission: &Submission, seen: &Seen) {
     let status = &seen.job["status"]["state"];
@@ -133,24 +169,28 @@ fn why_starting(replicas: &[ReplicaRecord]) -> String {
     told.map(|(replica, message)| format!("{replica}: {message}")).unwrap_or_default()
 }
 
-/// What Volcano says, and what is asked for beside what there is.
+/// What is asked for beside what there is, and what Volcano says.
 fn why_pending(spec: &JobSpec, seen: &Seen) -> String {
-    let mut reasons = shortages(spec, &seen.nodes);
     let conditions = seen.group["status"]["conditions"].as_array();
     let said = conditions.and_then(|all| {
         let mut told =
             all.iter().filter(|one| one["type"] == "Unschedulable" && one["status"] == "True");
         told.next_back()?["message"].as_str()
     });
+    let mut reasons = shortages(spec, &seen.nodes, said.unwrap_or_default());
     reasons.extend(said.map(str::to_owned));
+    // A pod that could not even be made, for a quota of the namespace.
+    let status = &seen.job["status"]["state"];
+    reasons.extend(status["message"].as_str().filter(|text| !text.is_empty()).map(str::to_owned));
     if reasons.is_empty() {
         reasons.push("waiting for the scheduler".to_owned());
     }
     reasons.join("; ")
 }
 
-/// Resources of which the whole job asks for more than all nodes have together.
-fn shortages(spec: &JobSpec, nodes: &[Value]) -> Vec<String> {
+/// Resources of which the whole job asks for more than all nodes have together, and those of which
+/// the scheduler says that others use too much.
+fn shortages(spec: &JobSpec, nodes: &[Value], said: &str) -> Vec<String> {
     let mut all = Vec::new();
     if nodes.is_empty() {
         return all;
@@ -170,34 +210,54 @@ fn shortages(spec: &JobSpec, nodes: &[Value]) -> Vec<String> {
             let amount = node["status"]["allocatable"][name].as_str().unwrap_or("0");
             sum.checked_add(amount.parse().ok()?)
         });
-        if let (Some(asked), Some(there)) = (asked, there)
-            && asked > there
-        {
-            let count = nodes.len();
+        let (Some(asked), Some(there)) = (asked, there) else { continue };
+        let count = nodes.len();
+        if asked > there {
             all.push(format!("the job asks for {name} {asked}, and {count} nodes have {there}"));
+        } else if said.contains(&format!("Insufficient {name}")) {
+            let have = format!("{count} nodes have {there}, of which too little is free");
+            all.push(format!("the job asks for {name} {asked}, and {have}"));
         }
     }
     all
 }
 
+/// How many trainers are wanted now.
+fn trainers(submission: &Submission, seen: &Seen) -> u32 {
+    volcano::trainers(&seen.job).unwrap_or(submission.spec.trainers)
+}
+
 fn replicas(submission: &Submission, seen: &Seen) -> Vec<ReplicaRecord> {
-    let (spec, name) = (&submission.spec, plan::name(&submission.id));
     let round = number(&seen.job["status"]["retryCount"]);
-    let of_role = |role: Role| (0..spec.replicas(role)).map(move |rank| ReplicaId::new(role, rank));
+    let count = |role: Role| match role {
+        Role::Trainer => trainers(submission, seen),
+        role => submission.spec.replicas(role),
+    };
+    let of_role = |role: Role| (0..count(role)).map(move |rank| ReplicaId::new(role, rank));
     let all = Role::ALL.into_iter().flat_map(of_role);
     all.map(|id| {
-        let pod = name.replica(id.role, id.rank);
+        let pod = volcano::pod_name(submission, id);
         let found = seen.pods.iter().find(|own| own["metadata"]["name"] == pod.as_str());
         // People find its output by this name: `kubectl logs NAME`.
         let log = PathBuf::from(&pod);
         let record = ReplicaRecord::pending(id, pod, log);
         let record = ReplicaRecord { attempt: round, ..record };
-        match found {
-            Some(pod) => replica(record, pod),
-            None => record,
+        let Some(pod) = found else { return record };
+        let mut record = replica(record, pod);
+        let is_on_its_way = matches!(record.state, ReplicaState::Pending | ReplicaState::Starting);
+        if is_on_its_way && record.message.is_none() {
+            record.message = own_warning(seen, pod);
         }
+        record
     })
     .collect()
+}
+
+/// What the cluster warns of, such as a volume that cannot be mounted.
+fn own_warning(seen: &Seen, pod: &Value) -> Option<String> {
+    let event = seen.warnings.get(pod["metadata"]["name"].as_str()?)?;
+    let text = |name: &str| event[name].as_str().unwrap_or_default();
+    Some(format!("{}: {}", text("reason"), text("message")))
 }
 
 fn replica(mut record: ReplicaRecord, pod: &Value) -> ReplicaRecord {
@@ -328,7 +388,9 @@ mod tests {
 
     #[test]
     fn a_job_that_is_killed_is_so_when_nothing_is_left() {
-        let secret = json!({"metadata": {"annotations": {KILLED: "1000"}}});
+        let ending = Ending { verdict: killed(), since_ms: 1000, is_forced: false };
+        let ending = serde_json::to_string(&ending).unwrap();
+        let secret = json!({"metadata": {"annotations": {ENDING: ending}}});
         let seen = |job: Value, pods: Vec<Value>| Seen {
             secret: secret.clone(),
             job,

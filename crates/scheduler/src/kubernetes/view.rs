@@ -1,9 +1,10 @@
-//! What the cluster knows of all our jobs in a namespace, kept up to date by watches: one list of
-//! each kind at the beginning, then only what changes.
+//! What the cluster knows of all our jobs, kept up to date by watches: one list of each kind at the
+//! beginning, then only what changes.
 
 use super::api::{ask, refusal};
-use super::plan::JOB_LABEL;
+use super::plan::{JOB_LABEL, ORIGIN_LABEL};
 use super::state::Seen;
+use contract::name::JobId;
 use contract::{Error, Kind, Result};
 use futures_util::TryStreamExt;
 use kube::api::{
@@ -12,7 +13,7 @@ use kube::api::{
 use kube::{Api, Client};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -21,38 +22,53 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// A server ends a watch after a while; the next one goes on where it ended.
 const WATCH_SECONDS: u32 = 290;
 
-/// A kind of object.
+/// Which jobs are looked at.
+#[derive(Debug, Clone)]
+pub(super) enum Scope {
+    /// Those of one namespace.
+    Namespace(String),
+    /// Those of one origin, in all namespaces.
+    Origin(String),
+}
+
+/// The kinds of objects that jobs are made of.
 pub(super) struct Kinds {
     pub(super) secrets: ApiResource,
     pub(super) jobs: ApiResource,
     pub(super) groups: ApiResource,
     pub(super) pods: ApiResource,
     pub(super) nodes: ApiResource,
+    pub(super) events: ApiResource,
+}
+
+pub(super) fn kind(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
 }
 
 pub(super) fn kinds() -> Kinds {
-    let kind = |group: &str, version: &str, kind: &str, plural: &str| {
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
-    };
     Kinds {
         secrets: kind("", "v1", "Secret", "secrets"),
         jobs: kind("batch.volcano.sh", "v1alpha1", "Job", "jobs"),
         groups: kind("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"),
         pods: kind("", "v1", "Pod", "pods"),
         nodes: kind("", "v1", "Node", "nodes"),
+        events: kind("", "v1", "Event", "events"),
     }
 }
 
-type Objects = Arc<Mutex<BTreeMap<String, Value>>>;
+/// The job of an object by its label, and the object's name.
+type Key = (String, String);
+type Objects = Arc<Mutex<BTreeMap<Key, Value>>>;
 
-/// The objects of a namespace.
+/// The objects of all jobs.
 pub(super) struct View {
     secrets: Objects,
     jobs: Objects,
     groups: Objects,
     pods: Objects,
-    /// Nodes do not change while people look.
-    nodes: Vec<Value>,
+    nodes: Objects,
+    /// Warnings, by the object that they are about.
+    events: Objects,
     watches: Vec<JoinHandle<()>>,
 }
 
@@ -64,33 +80,57 @@ impl Drop for View {
 
 impl View {
     /// Lists everything, and begins to watch. Must be called on a runtime.
-    pub(super) async fn open(client: &Client, namespace: &str) -> Result<View> {
+    pub(super) async fn open(client: &Client, scope: &Scope) -> Result<View> {
         let kinds = kinds();
-        let of = |kind: &ApiResource| {
-            Api::<DynamicObject>::namespaced_with(client.clone(), namespace, kind)
+        let own = match scope {
+            Scope::Namespace(_) => JOB_LABEL.to_owned(),
+            Scope::Origin(origin) => format!("{JOB_LABEL},{ORIGIN_LABEL}={}", JobId::of(origin)),
         };
-        let mut watches = Vec::new();
-        let mut watch = async |api: Api<DynamicObject>, selector: &str| -> Result<Objects> {
-            let objects = Objects::default();
-            let version = list(&api, selector, &objects).await?;
-            let kept = keep(api, selector.to_owned(), objects.clone(), version);
-            watches.push(tokio::spawn(kept));
-            Ok(objects)
+        let of = |kind: &ApiResource, labels: &str, fields: &str| Source {
+            api: match scope {
+                Scope::Namespace(name) => Api::namespaced_with(client.clone(), name, kind),
+                Scope::Origin(_) => Api::all_with(client.clone(), kind),
+            },
+            labels: labels.to_owned(),
+            fields: fields.to_owned(),
         };
-        let secrets = watch(of(&kinds.secrets), JOB_LABEL).await?;
-        let jobs = watch(of(&kinds.jobs), JOB_LABEL).await.map_err(no_volcano)?;
-        let groups = watch(of(&kinds.groups), "").await?;
-        let pods = watch(of(&kinds.pods), JOB_LABEL).await?;
-        let nodes = Api::<DynamicObject>::all_with(client.clone(), &kinds.nodes);
-        // Users of a namespace need not be allowed to look at nodes.
-        let nodes = ask("list the nodes", nodes.list(&ListParams::default())).await;
-        let nodes = nodes.map(|list| list.items.iter().map(value).collect()).unwrap_or_default();
-        Ok(View { secrets, jobs, groups, pods, nodes, watches })
+        let mut view = View {
+            secrets: Objects::default(),
+            jobs: Objects::default(),
+            groups: Objects::default(),
+            pods: Objects::default(),
+            nodes: Objects::default(),
+            events: Objects::default(),
+            watches: Vec::new(),
+        };
+        view.watch(of(&kinds.secrets, &own, ""), view.secrets.clone()).await?;
+        let jobs = of(&kinds.jobs, &own, "");
+        view.watch(jobs, view.jobs.clone()).await.map_err(no_volcano)?;
+        view.watch(of(&kinds.groups, "", ""), view.groups.clone()).await?;
+        view.watch(of(&kinds.pods, &own, ""), view.pods.clone()).await?;
+        let all = Api::all_with(client.clone(), &kinds.nodes);
+        let nodes = Source { api: all, labels: String::new(), fields: String::new() };
+        let events = of(&kinds.events, "", "type=Warning,involvedObject.kind=Pod");
+        // They only explain. Users of a namespace need not be allowed to look at them.
+        for (source, objects) in [(nodes, view.nodes.clone()), (events, view.events.clone())] {
+            if let Err(error) = view.watch(source, objects).await {
+                tracing::debug!(error = error.chain(), "reasons will be shorter");
+            }
+        }
+        Ok(view)
+    }
+
+    async fn watch(&mut self, source: Source, objects: Objects) -> Result<()> {
+        let version = source.list(&objects).await?;
+        self.watches.push(tokio::spawn(source.keep(objects, version)));
+        Ok(())
     }
 
     /// The names of all jobs of which there is a Secret.
     pub(super) fn names(&self) -> Vec<String> {
-        lock(&self.secrets).keys().cloned().collect()
+        let secrets = lock(&self.secrets);
+        let there = secrets.iter().filter(|(_, secret)| !is_going(secret));
+        there.map(|((_, name), _)| name.clone()).collect()
     }
 
     /// Everything about one job.
@@ -98,29 +138,51 @@ impl View {
     /// # Errors
     /// There is no Secret of this name.
     pub(super) fn job(&self, name: &str) -> Result<Seen> {
+        let key = (name.to_owned(), name.to_owned());
         let secret = lock(&self.secrets)
-            .get(name)
+            .get(&key)
+            .filter(|secret| !is_going(secret))
             .cloned()
             .ok_or_else(|| Error::new(Kind::NotFound, "there is no such job").with("id", name))?;
-        let job = lock(&self.jobs).get(name).cloned().unwrap_or_default();
+        let job = lock(&self.jobs).get(&key).cloned().unwrap_or_default();
         let uid = job["metadata"]["uid"].as_str().unwrap_or_default();
-        let group = lock(&self.groups).get(&format!("{name}-{uid}")).cloned().unwrap_or_default();
-        let is_own = |pod: &&Value| pod["metadata"]["labels"][JOB_LABEL] == name;
-        let pods = lock(&self.pods).values().filter(is_own).cloned().collect();
-        Ok(Seen { secret, job, group, pods, nodes: self.nodes.clone() })
+        let group = (String::new(), format!("{name}-{uid}"));
+        let group = lock(&self.groups).get(&group).cloned().unwrap_or_default();
+        let pods = of_job(&self.pods, name);
+        let warning = |pod: &Value| {
+            let about = pod["metadata"]["name"].as_str()?.to_owned();
+            let event = lock(&self.events).get(&(String::new(), about.clone())).cloned()?;
+            let is_own = event["involvedObject"]["uid"] == pod["metadata"]["uid"];
+            is_own.then_some((about, event))
+        };
+        let warnings = pods.iter().filter_map(warning).collect();
+        let nodes = lock(&self.nodes).values().cloned().collect();
+        Ok(Seen { secret, job, group, pods, nodes, warnings })
     }
 
     /// Takes in what this process has just written, before the watch brings it.
     pub(super) fn put_secret(&self, secret: Value) {
-        let name = secret["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        lock(&self.secrets).insert(name, secret);
+        lock(&self.secrets).insert(key(&secret), secret);
     }
 
     /// As [`View::put_secret`], for what was deleted.
     pub(super) fn remove(&self, name: &str) {
-        lock(&self.secrets).remove(name);
-        lock(&self.jobs).remove(name);
+        let key = (name.to_owned(), name.to_owned());
+        lock(&self.secrets).remove(&key);
+        lock(&self.jobs).remove(&key);
     }
+}
+
+/// Whether an object was deleted, and only waits for what belongs to it.
+fn is_going(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+fn of_job(objects: &Objects, name: &str) -> Vec<Value> {
+    let begin = (name.to_owned(), String::new());
+    let objects = lock(objects);
+    let own = objects.range(begin..).take_while(|((job, _), _)| job == name);
+    own.map(|(_, value)| value.clone()).collect()
 }
 
 fn no_volcano(error: Error) -> Error {
@@ -134,64 +196,93 @@ fn no_volcano(error: Error) -> Error {
     }
 }
 
-fn lock(objects: &Objects) -> std::sync::MutexGuard<'_, BTreeMap<String, Value>> {
+fn lock(objects: &Objects) -> MutexGuard<'_, BTreeMap<Key, Value>> {
     objects.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// An object as the API server sent it, without the list of who wrote which field.
 pub(super) fn value(object: &DynamicObject) -> Value {
-    serde_json::to_value(object).unwrap_or_default()
+    let mut value = serde_json::to_value(object).unwrap_or_default();
+    if let Some(metadata) = value["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    value
 }
 
-/// Fills the objects, and returns the version to watch from.
-async fn list(api: &Api<DynamicObject>, selector: &str, objects: &Objects) -> Result<String> {
-    let list = ask("list objects", api.list(&ListParams::default().labels(selector))).await?;
-    let all = list
-        .items
-        .iter()
-        .map(|object| (object.metadata.name.clone().unwrap_or_default(), value(object)));
-    *lock(objects) = all.collect();
-    Ok(list.metadata.resource_version.unwrap_or_default())
-}
-
-async fn keep(api: Api<DynamicObject>, selector: String, objects: Objects, mut version: String) {
-    loop {
-        if let Err(error) = follow(&api, &selector, &objects, &mut version).await {
-            tracing::debug!(error = error.chain(), "a watch has ended; listing again");
-            tokio::time::sleep(PAUSE).await;
-            match list(&api, &selector, &objects).await {
-                Ok(newest) => version = newest,
-                Err(error) => tracing::warn!(error = error.chain(), "the cluster is out of reach"),
-            }
+/// Under which key an object is kept. An event counts for the pod that it is about, so that there
+/// is one for each.
+fn key(value: &Value) -> Key {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    match &value["involvedObject"]["name"] {
+        Value::Null => {
+            (text(&value["metadata"]["labels"][JOB_LABEL]), text(&value["metadata"]["name"]))
         }
+        about => (String::new(), text(about)),
     }
 }
 
-/// Takes changes in until the watch ends. An error means that everything has to be listed again.
-async fn follow(
-    api: &Api<DynamicObject>,
-    selector: &str,
-    objects: &Objects,
-    version: &mut String,
-) -> Result<()> {
-    let parameters = WatchParams::default().labels(selector).timeout(WATCH_SECONDS);
-    let stream = ask("watch objects", api.watch(&parameters, version)).await?;
-    let mut stream = std::pin::pin!(stream);
-    while let Some(event) = stream.try_next().await.map_err(|e| refusal("watch objects", e))? {
-        match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                *version = object.metadata.resource_version.clone().unwrap_or_default();
-                let name = object.metadata.name.clone().unwrap_or_default();
-                lock(objects).insert(name, value(&object));
-            }
-            WatchEvent::Deleted(object) => {
-                *version = object.metadata.resource_version.clone().unwrap_or_default();
-                lock(objects).remove(&object.metadata.name.unwrap_or_default());
-            }
-            WatchEvent::Bookmark(bookmark) => *version = bookmark.metadata.resource_version,
-            WatchEvent::Error(status) => {
-                return Err(refusal("watch objects", kube::Error::Api(status)));
+/// Where objects of one kind come from.
+struct Source {
+    api: Api<DynamicObject>,
+    labels: String,
+    fields: String,
+}
+
+impl Source {
+    /// Fills the objects, and returns the version to watch from.
+    async fn list(&self, objects: &Objects) -> Result<String> {
+        let parameters = ListParams::default().labels(&self.labels).fields(&self.fields);
+        let list = ask("list objects", self.api.list(&parameters)).await?;
+        let all = list.items.iter().map(value).map(|value| (key(&value), value));
+        *lock(objects) = all.collect();
+        Ok(list.metadata.resource_version.unwrap_or_default())
+    }
+
+    async fn keep(self, objects: Objects, mut version: String) {
+        loop {
+            if let Err(error) = self.follow(&objects, &mut version).await {
+                tracing::debug!(error = error.chain(), "a watch has ended; listing again");
+                tokio::time::sleep(PAUSE).await;
+                match self.list(&objects).await {
+                    Ok(newest) => version = newest,
+                    Err(error) => {
+                        tracing::warn!(error = error.chain(), "the cluster is out of reach");
+                    }
+                }
             }
         }
     }
-    Ok(())
+
+    /// Takes changes in until the watch ends. An error means that everything has to be listed
+    /// again.
+    async fn follow(&self, objects: &Objects, version: &mut String) -> Result<()> {
+        let parameters = WatchParams::default().labels(&self.labels).fields(&self.fields);
+        let parameters = parameters.timeout(WATCH_SECONDS);
+        let stream = ask("watch objects", self.api.watch(&parameters, version)).await?;
+        let mut stream = std::pin::pin!(stream);
+        while let Some(event) = stream.try_next().await.map_err(|e| refusal("watch objects", e))? {
+            match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    *version = object.metadata.resource_version.clone().unwrap_or_default();
+                    let value = value(&object);
+                    lock(objects).insert(key(&value), value);
+                }
+                WatchEvent::Deleted(object) => {
+                    *version = object.metadata.resource_version.clone().unwrap_or_default();
+                    let value = value(&object);
+                    let (mut objects, key) = (lock(objects), key(&value));
+                    let name = &value["metadata"]["name"];
+                    // Of a pod's events another may have come since.
+                    if objects.get(&key).is_some_and(|known| known["metadata"]["name"] == *name) {
+                        objects.remove(&key);
+                    }
+                }
+                WatchEvent::Bookmark(bookmark) => *version = bookmark.metadata.resource_version,
+                WatchEvent::Error(status) => {
+                    return Err(refusal("watch objects", kube::Error::Api(status)));
+                }
+            }
+        }
+        Ok(())
+    }
 }

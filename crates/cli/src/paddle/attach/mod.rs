@@ -6,7 +6,7 @@ pub(crate) mod places;
 pub(crate) mod signals;
 pub(crate) mod view;
 
-use crate::jobs::find;
+use crate::jobs::{everywhere, find};
 use cli::output::Format;
 use contract::Result;
 use contract::state::JobState;
@@ -34,7 +34,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let jobs = find::open()?;
+    let jobs = everywhere::open()?;
     runtime()?.block_on(async {
         let id = find::find(&jobs, &args.job).await?.id;
         let mut stops = signals::listen()?;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         });
         match follow(&jobs, &id, &mut view, &mut stops, Hold::None).await? {
             Followed::Ended(record, _) => {
-                view.finish(&record, &places::of(&find::submission(&jobs, &id)?, &record))?;
+                view.finish(&record, &places::of(&jobs.submission(&id).await?, &record))?;
                 Ok(code(&record))
             }
             Followed::Left(stop) => {

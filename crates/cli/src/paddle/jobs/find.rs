@@ -39,7 +39,7 @@ pub(crate) fn submission(jobs: &Jobs, id: &str) -> Result<Submission> {
 
 /// The job that `word` means: its id, its name (then the newest of that name), or the beginning of
 /// one id.
-pub(crate) async fn find(jobs: &Jobs, word: &str) -> Result<JobSummary> {
+pub(crate) async fn find(jobs: &dyn Backend, word: &str) -> Result<JobSummary> {
     let all = jobs.list(ORIGIN, None).await?;
     choose(all, word)
 }

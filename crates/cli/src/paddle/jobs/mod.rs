@@ -1,5 +1,6 @@
-//! `paddle jobs`: the jobs of this machine.
+//! `paddle jobs`: the jobs of this machine, and those that were left to a Kubernetes cluster.
 
+pub(crate) mod everywhere;
 pub(crate) mod find;
 
 use crate::attach::follow::runtime;
@@ -7,7 +8,8 @@ use cli::output::{Format, Output};
 use cli::summary::duration;
 use contract::Result;
 use contract::state::State;
-use find::{ORIGIN, open};
+use everywhere::open;
+use find::ORIGIN;
 use scheduler::Backend;
 use scheduler::backend::JobSummary;
 use std::io::Write;

@@ -7,6 +7,7 @@ use super::{COMMAND, trainer};
 use crate::attach::follow::{Followed, Hold, follow, runtime};
 use crate::attach::view::{Look, View};
 use crate::attach::{code, places, signals};
+use crate::jobs::everywhere;
 use cli::output::{Format, Output};
 use cli::program;
 use contract::port::Ports;
@@ -110,6 +111,7 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
         image: own.image.clone().unwrap_or_default(),
         pull_secrets: own.pull_secret.clone(),
         volumes: own.volume.iter().map(|text| volume(text)).collect::<Result<_>>()?,
+        tenant: None,
     });
     Ok(Built { submission: submission(spec, place, package)?, package: source })
 }
@@ -143,7 +145,8 @@ fn volume(text: &str) -> Result<Volume> {
     } else {
         return Err(refuse());
     };
-    Ok(Volume { source, path: format!("/{path}"), is_read_only })
+    let path = format!("/{path}");
+    Ok(Volume { source, path, sub_path: String::new(), is_read_only, here: None })
 }
 
 pub(super) fn run(args: &LaunchArgs, built: &Built, place: &KubernetesPlace) -> Result<ExitCode> {
@@ -186,6 +189,9 @@ async fn detach(
     place: &KubernetesPlace,
 ) -> Result<ExitCode> {
     let id = &built.submission.id;
+    // Noted first: what nobody could submit is found to be not there, and what was submitted is
+    // found.
+    everywhere::remember(id, place)?;
     backend.submit(&built.submission, built.package.as_deref()).await?;
     let mut output = Output::open();
     match args.output.format() {
@@ -197,9 +203,10 @@ async fn detach(
         let (name, namespace) = (plan::name(id), &place.namespace);
         let hint = format!(
             "{COMMAND}: the job runs on without this command\n  \
-             look at it   kubectl -n {namespace} get vcjob,pods -l paddlecloud/job={name}\n  \
-             its output   kubectl -n {namespace} logs {name}-trainer-0\n  \
-             end it       kubectl -n {namespace} delete secret {name}\n"
+             follow it    paddle attach {id}\n  \
+             its output   paddle logs {id}\n  \
+             end it       paddle kill {id}\n  \
+             its pods     kubectl -n {namespace} get vcjob,pods -l paddlecloud/job={name}\n"
         );
         // Where not even this can be written, there is nobody to tell.
         let _ = std::io::stderr().write_all(hint.as_bytes());

@@ -1,0 +1,258 @@
+//! What `deploy/` has besides manifests of jobs, run for real: the chart of the cloud server, and the
+//! clusters of the original's tutorials.
+
+use super::cluster::{Cluster, wait_for};
+use serde_json::json;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn deploy(path: &str) -> String {
+    repository().join("deploy").join(path).to_str().unwrap().to_owned()
+}
+
+/// A port of this machine that leads to a service, while it lives.
+struct Tunnel {
+    process: Child,
+    port: u16,
+}
+
+impl Tunnel {
+    fn open(cluster: &Cluster, namespace: &str, service: &str) -> Tunnel {
+        let mut process = cluster
+            .command(&["port-forward", "-n", namespace, service, ":8080"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        // Forwarding from 127.0.0.1:41267 -> 8080
+        let address = line.split_whitespace().nth(2).unwrap_or_else(|| panic!("{line}"));
+        let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
+        Tunnel { process, port }
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A person at a terminal, whose cloud is at the end of a tunnel.
+struct Person {
+    home: tempfile::TempDir,
+}
+
+impl Person {
+    fn new(port: u16, name: &str, password: &str) -> Person {
+        let home = tempfile::tempdir().unwrap();
+        let config = format!(
+            "datacenters:\n- name: dc1\n  username: {name}\n  password: {password}\n  \
+             endpoint: http://127.0.0.1:{port}\ncurrent-datacenter: dc1\n"
+        );
+        std::fs::create_dir(home.path().join(".paddle")).unwrap();
+        std::fs::write(home.path().join(".paddle/config"), config).unwrap();
+        Person { home }
+    }
+
+    fn say(&self, words: &[&str]) -> String {
+        let output = Command::new(env!("CARGO_BIN_EXE_paddlecloud"))
+            .args(words)
+            .env("HOME", self.home.path())
+            .env_remove("PADDLECLOUD_TOKEN")
+            .current_dir(self.home.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(output.status.success(), "{words:?}: {}", said(&output.stderr));
+        said(&output.stdout)
+    }
+}
+
+/// The rights of the chart are enough for everything that the server does, in one namespace and with
+/// one for each user.
+#[test]
+fn the_chart_installs_a_cloud_that_runs_jobs() {
+    let Some(cluster) = Cluster::find() else { return };
+    let namespaces = ["cloud", "paddle-admin"].map(str::to_owned);
+    for has_namespaces in [false, true] {
+        cluster.remove_namespaces(&namespaces);
+        cluster.ask(&["delete", "pv", "cloud-data", "--ignore-not-found"]);
+        let (files, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let volume = json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "cloud-data"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "capacity": {"storage": "1Gi"},
+                "hostPath": {"path": data.path()},
+                "claimRef": {"namespace": "cloud", "name": "cloud-data"},
+            },
+        });
+        cluster.tell(&["apply", "-f", "-"], &volume.to_string());
+        let shared = json!({"host_path": {"path": files.path()}}).to_string();
+        cluster.helm(&[
+            "install",
+            "cloud",
+            &deploy("helm/paddlecloud"),
+            "--namespace=cloud",
+            "--create-namespace",
+            "--wait",
+            "--timeout=5m",
+            &format!("--set=userNamespaces={has_namespaces},data.size=1Gi,quota.replicas=10"),
+            &format!("--set-json=files.volume={shared}"),
+        ]);
+        let server = ["exec", "-n", "cloud", "deploy/cloud", "--", "cat", "/data/admin_password"];
+        let password = cluster.ask(&server);
+        let tunnel = Tunnel::open(&cluster, "cloud", "service/cloud");
+        let person = Person::new(tunnel.port, "admin", password.trim());
+        let program = person.home.path().join("program");
+        std::fs::create_dir(&program).unwrap();
+        std::fs::write(program.join("train.py"), "print('trained')\n").unwrap();
+        let job = ["-jobname", "job", "-parallelism", "2", "-pservers", "1"];
+        let entry = ["-entry", "python train.py", program.to_str().unwrap()];
+        person.say(&[&["submit"], &job[..], &entry[..]].concat());
+        let followed = person.say(&["logs", "-f", "job"]);
+        assert_eq!(followed.matches("trained").count(), 2, "{followed}");
+        wait_for("it has ended", || person.say(&["get", "jobs"]).contains("succ").then_some(()));
+        cluster.helm(&["uninstall", "cloud", "--namespace=cloud", "--wait"]);
+    }
+    cluster.remove_namespaces(&namespaces);
+    cluster.ask(&["delete", "pv", "cloud-data", "--ignore-not-found"]);
+}
+
+/// Every value of the chart leads to objects that the cluster accepts.
+#[test]
+fn the_chart_is_accepted_with_postgres_and_an_ingress() {
+    let Some(cluster) = Cluster::find() else { return };
+    let chart = deploy("helm/paddlecloud");
+    let values = "--set=postgres.enabled=true,postgres.password=a/b,ingress.enabled=true,\
+                  ingress.className=nginx,ingress.tlsSecret=tls,userNamespaces=true,queue=fast";
+    let text = cluster.helm(&["template", "cloud", &chart, values]);
+    let arguments = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"];
+    let told = cluster.tell(&arguments, &text);
+    assert_eq!(told.lines().count(), 12, "{told}");
+    let claim = "--set-json=files.volume={\"nfs\":{\"server\":\"10.0.0.1\",\"path\":\"/srv\"}}";
+    let text = cluster.helm(&["template", "cloud", &chart, claim]);
+    cluster.tell(&arguments, &text);
+}
+
+/// A directory with the program of word2vec and data for three trainers, and a key.
+fn workspace() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let example = repository().join("examples/word2vec");
+    for name in ["train.py", "prepare.py", "generate.py", "start_mpi_train.sh"] {
+        std::fs::copy(example.join(name), folder.path().join(name)).unwrap();
+    }
+    let made = Command::new("ssh-keygen")
+        .args(["-q", "-t", "ed25519", "-N", "", "-f", "key"])
+        .current_dir(folder.path())
+        .status();
+    assert!(made.unwrap().success());
+    let options = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nLogLevel ERROR\n";
+    let key = folder.path().join("key");
+    let text = format!("IdentityFile {}\n{options}", key.display());
+    std::fs::write(folder.path().join("ssh_config"), text).unwrap();
+    folder
+}
+
+fn addresses(cluster: &Cluster, app: &str) -> Vec<String> {
+    let selector = format!("app={app}");
+    let path = "jsonpath={.items[*].status.podIP}";
+    let text = cluster.ask(&["get", "pods", "-l", &selector, "-o", path]);
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn word2vec_trains_on_the_ssh_servers() {
+    let Some(cluster) = Cluster::find() else { return };
+    let folder = workspace();
+    let keys = format!("--from-file=authorized_keys={}/key.pub", folder.path().display());
+    let servers = deploy("fabric/ssh_servers.yaml");
+    cluster.ask(&["delete", "--ignore-not-found", "secret/ssh-servers", "deployment/ssh-servers"]);
+    cluster.ask(&["create", "secret", "generic", "ssh-servers", &keys]);
+    cluster.ask(&["create", "-f", &servers]);
+    cluster.ask(&["rollout", "status", "deployment/ssh-servers", "--timeout=120s"]);
+    let hosts: Vec<String> =
+        addresses(&cluster, "ssh-servers").iter().map(|host| format!("root@{host}")).collect();
+    std::fs::write(folder.path().join("conf.py"), format!("HOSTS = {hosts:?}\n")).unwrap();
+    let python = repository().join(".venv/bin/python");
+    let package = folder.path().join("package");
+    std::fs::create_dir(&package).unwrap();
+    std::fs::copy(folder.path().join("train.py"), package.join("train.py")).unwrap();
+    let prepared = Command::new(python)
+        .args(["prepare.py", "--generate", "--output", "package"])
+        .current_dir(folder.path())
+        .status();
+    assert!(prepared.unwrap().success());
+    let said = cluster.inside(
+        folder.path(),
+        &format!(
+            "export PADDLE_JOBS_DIR=$PWD/jobs\n\
+             {} launch --conf conf.py --ssh_config ssh_config --job_dispatch_package=package \
+             --passes 1 -- python3 train.py --preset test\n",
+            env!("CARGO_BIN_EXE_paddle")
+        ),
+    );
+    assert!(said.contains("trainer-2"), "{said}");
+    // The model of the first machine was brought here.
+    assert!(package.join("output/word2vec_pass_00000.tar.gz").is_file(), "{said}");
+    cluster.ask(&["delete", "-f", &servers, "--wait"]);
+    cluster.ask(&["delete", "secret", "ssh-servers"]);
+}
+
+/// As the original's tutorial has it, from the head.
+#[test]
+fn word2vec_trains_under_mpirun_from_the_head() {
+    let Some(cluster) = Cluster::find() else { return };
+    let folder = workspace();
+    let keys = folder.path().join("ssh");
+    std::fs::create_dir(&keys).unwrap();
+    std::fs::copy(folder.path().join("key"), keys.join("id_rsa.mpi")).unwrap();
+    std::fs::copy(folder.path().join("key.pub"), keys.join("id_rsa.mpi.pub")).unwrap();
+    let (head, nodes) = (deploy("openmpi/head.yaml"), deploy("openmpi/mpi-nodes.yaml"));
+    let all = ["secret/mpi-ssh", "deployment/mpi-header", "deployment/mpi-nodes"];
+    cluster.ask(&[&["delete", "--ignore-not-found"], &all[..]].concat());
+    let from = format!("--from-file={}", keys.display());
+    cluster.ask(&["create", "secret", "generic", "mpi-ssh", &from]);
+    cluster.ask(&["create", "-f", &head, "-f", &nodes]);
+    for deployment in &all[1..] {
+        cluster.ask(&["rollout", "status", deployment, "--timeout=120s"]);
+    }
+    let machines = addresses(&cluster, "mpi-nodes").join("\n") + "\n";
+    std::fs::write(folder.path().join("machines"), machines).unwrap();
+    let on_head = "set -e\n\
+        python prepare.py --generate\n\
+        cat machines | xargs -i scp word_dict.pickle train.py start_mpi_train.sh machines {}:/home/tutorial\n\
+        mpirun -hostfile machines -n 3 mkdir -p /home/tutorial/logs /home/tutorial/train_data_dir \
+        /home/tutorial/test_data_dir\n\
+        part=0\n\
+        for node in $(cat machines); do\n\
+        scp train_data_dir/train.txt-0000$part $node:/home/tutorial/train_data_dir\n\
+        scp test_data_dir/test.txt-0000$part $node:/home/tutorial/test_data_dir\n\
+        part=$((part + 1))\n\
+        done\n\
+        mpirun -hostfile machines -n 3 /home/tutorial/start_mpi_train.sh --preset test --num_passes 1\n\
+        scp $(head -n 1 machines):/home/tutorial/output/word2vec_pass_00000.tar.gz .\n";
+    std::fs::write(folder.path().join("tutorial.sh"), on_head).unwrap();
+    let head = &addresses(&cluster, "mpi-header")[0];
+    let files = "machines prepare.py generate.py train.py start_mpi_train.sh tutorial.sh";
+    let said = cluster.inside(
+        folder.path(),
+        &format!(
+            "scp -F ssh_config {files} tutorial@{head}:~\n\
+             ssh -F ssh_config tutorial@{head} bash tutorial.sh\n\
+             scp -F ssh_config tutorial@{head}:word2vec_pass_00000.tar.gz model.tar.gz\n"
+        ),
+    );
+    assert!(folder.path().join("model.tar.gz").is_file(), "{said}");
+    cluster.ask(&[&["delete", "--wait"], &all[..]].concat());
+}
