@@ -2,6 +2,7 @@
 //! type them, exit codes, logging, how output looks. Each command lives in a folder of its own
 //! (`paddle/`, `paddlecloud/`), with its arguments and one file per verb.
 
+pub mod completions;
 pub mod duration;
 pub mod exit;
 #[cfg(feature = "server")]

@@ -19,6 +19,7 @@ mod logs;
 mod package;
 mod places;
 mod retry;
+mod socket;
 mod tokens;
 mod transport;
 mod upload;

@@ -1,7 +1,7 @@
 //! `paddle completions`: what makes a shell complete the commands and flags of `paddle`.
 
 use clap::CommandFactory;
-use cli::output::Output;
+use cli::completions::{self, Shell};
 use contract::Result;
 use std::process::ExitCode;
 
@@ -18,23 +18,6 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Shell {
-    Bash,
-    Zsh,
-    Fish,
-}
-
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let shell = match args.shell {
-        Shell::Bash => clap_complete::Shell::Bash,
-        Shell::Zsh => clap_complete::Shell::Zsh,
-        Shell::Fish => clap_complete::Shell::Fish,
-    };
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut crate::args::Paddle::command(), "paddle", &mut script);
-    let mut output = Output::open();
-    output.bytes(&script)?;
-    output.close()?;
-    Ok(ExitCode::SUCCESS)
+    completions::print(args.shell, crate::args::Paddle::command(), "paddle")
 }

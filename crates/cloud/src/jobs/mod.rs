@@ -3,6 +3,7 @@
 
 pub(crate) mod admit;
 pub(crate) mod control;
+pub(crate) mod mounts;
 pub(crate) mod need;
 pub(crate) mod reconcile;
 pub(crate) mod row;
@@ -11,7 +12,6 @@ pub(crate) mod submission;
 pub(crate) mod why;
 
 mod drive;
-mod mounts;
 mod start;
 mod store;
 mod watch;
