@@ -9,43 +9,22 @@ import subprocess
 import sys
 import urllib.request
 
+import clouds
 import pytest
 
 from paddle import cloud, errors
 from paddle.cloud.dataset import common, uci_housing
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
-PADDLECLOUD = str(pathlib.Path(sys.executable).with_name("paddlecloud"))
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """A home directory with the configuration of a cloud of its own."""
-    data = tmp_path / "data"
-    with (
-        open(tmp_path / "server.log", "wb") as log,
-        subprocess.Popen(
-            [PADDLECLOUD, "serve", "-listen", "127.0.0.1:0", "-data_dir", str(data)],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        ) as server,
-    ):
-        try:
-            endpoint = server.stdout.readline().split()[-1]
-            password = (data / "admin_password").read_text().strip()
-            config = tmp_path / ".paddle" / "config"
-            config.parent.mkdir()
-            config.write_text(
-                "datacenters:\n- name: dc\n  username: admin\n"
-                f"  password: {password}\n  endpoint: {endpoint}\n"
-            )
-            monkeypatch.setenv("HOME", str(tmp_path))
-            monkeypatch.delenv("PADDLECLOUD_TOKEN", raising=False)
-            yield tmp_path
-        finally:
-            server.terminate()
-            server.wait(60)
+    with clouds.serving(tmp_path, "dc"):
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.delenv("PADDLECLOUD_TOKEN", raising=False)
+        yield tmp_path
 
 
 def package(home, script):
@@ -204,7 +183,7 @@ def test_the_api_answers_as_its_description_says(home):
     # What exists, so that calls get past the first check. The user is not the one who asks: a
     # change of password would revoke the token.
     subprocess.run(
-        [PADDLECLOUD, "user", "add", "probe", "-generate"], check=True, capture_output=True
+        [clouds.PADDLECLOUD, "user", "add", "probe", "-generate"], check=True, capture_output=True
     )
     settings = home / "schemathesis.toml"
     settings.write_text(
@@ -263,7 +242,12 @@ runpy.run_path("train.py", run_name="__main__")
 def test_the_submit_commands_of_the_documents(home, example, prepare, arguments, submit, prints):
     def run(*words, text=None, code=0):
         ended = subprocess.run(
-            [PADDLECLOUD, *words], cwd=home, input=text, capture_output=True, text=True, timeout=300
+            [clouds.PADDLECLOUD, *words],
+            cwd=home,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
         assert ended.returncode == code, ended.stdout + ended.stderr
         return ended.stdout

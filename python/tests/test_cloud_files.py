@@ -7,41 +7,20 @@ import subprocess
 import sys
 import urllib.request
 
+import clouds
 import fsspec
 import pandas
 import pytest
 
 from paddle import cloud, errors
 
-PADDLECLOUD = str(pathlib.Path(sys.executable).with_name("paddlecloud"))
-
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A directory with the configuration of a cloud of its own."""
     folder = tmp_path_factory.mktemp("cloud")
-    data = folder / "data"
-    with (
-        open(folder / "server.log", "wb") as log,
-        subprocess.Popen(
-            [PADDLECLOUD, "serve", "-listen", "127.0.0.1:0", "-data_dir", str(data)],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        ) as server,
-    ):
-        try:
-            endpoint = server.stdout.readline().split()[-1]
-            password = (data / "admin_password").read_text().strip()
-            (folder / ".paddle").mkdir()
-            (folder / ".paddle" / "config").write_text(
-                "datacenters:\n- name: local\n  username: admin\n"
-                f"  password: {password}\n  endpoint: {endpoint}\n"
-            )
-            yield folder
-        finally:
-            server.terminate()
-            server.wait(60)
+    with clouds.serving(folder):
+        yield folder
 
 
 @pytest.fixture

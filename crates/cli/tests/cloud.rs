@@ -14,6 +14,7 @@ mod cloud {
     pub(crate) mod person;
     pub(crate) mod postgres;
     pub(crate) mod server;
+    pub(crate) mod transfers;
     pub(crate) mod user;
 
     mod abuse;

@@ -52,6 +52,8 @@ pub struct Datacenter {
     /// A file with the certificates that the server's must come from; absent for the public
     /// authorities.
     pub ca: Option<PathBuf>,
+    /// A socket of this machine by which the server is reached, whatever host is in `endpoint`.
+    pub socket: Option<PathBuf>,
 }
 
 /// Where the configuration is: below the home directory.
@@ -61,8 +63,8 @@ pub fn config_file(home: &Path) -> PathBuf {
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Those of the oldest files, last, have no effect and are allowed.
-const ENTRY_KEYS: [&str; 8] =
-    ["name", "username", "password", "endpoint", "ca", "active", "usercert", "userkey"];
+const ENTRY_KEYS: [&str; 9] =
+    ["name", "username", "password", "endpoint", "ca", "socket", "active", "usercert", "userkey"];
 const EXAMPLE: &str = "let `paddlecloud login -endpoint http://… -username …` write it, or write \
                        it as docs/paddlecloud.md shows";
 
@@ -205,7 +207,7 @@ impl Page<'_> {
         for key in fields.keys() {
             let key = key.as_str().unwrap_or_default();
             if !ENTRY_KEYS.contains(&key) {
-                let fix = format!("unknown key: use {}", ENTRY_KEYS[..5].join(", "));
+                let fix = format!("unknown key: use {}", ENTRY_KEYS[..6].join(", "));
                 return Err(self.error(self.line_of(index, key), fix).with("key", key));
             }
         }
@@ -234,7 +236,8 @@ impl Page<'_> {
         let password = self.text_of(index, fields, "password")?.map(Secret::new);
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let ca = self.text_of(index, fields, "ca")?.map(|file| folder.join(file));
-        Ok(Datacenter { name, username, password, endpoint, ca })
+        let socket = self.text_of(index, fields, "socket")?.map(|file| folder.join(file));
+        Ok(Datacenter { name, username, password, endpoint, ca, socket })
     }
 
     /// The text of a field; `None` if it is absent or empty.
@@ -409,9 +412,9 @@ current-datacenter: datacenter1
         insta::assert_snapshot!(error(&SEED.replace("current-datacenter: datacenter1", "current-datacenter: one")), @"`current-datacenter` is none of the datacenters (file: config:9, current-datacenter: one, there_are: datacenter1, two)");
         insta::assert_snapshot!(error(&SEED.replace("  endpoint: http://cloud.paddlepaddle.org/\n", "")), @"datacenter datacenter1 has no `endpoint`: add `endpoint: …` (file: config:2)");
         insta::assert_snapshot!(error(&SEED.replace("http://cloud.paddlepaddle.org/", "cloud")), @"bad endpoint: write http:// in front, as in http://cloud (endpoint: cloud, datacenter: datacenter1, file: config:5)");
-        insta::assert_snapshot!(error(&SEED.replace("  password: secret", "  pasword: secret")), @"unknown key: use name, username, password, endpoint, ca (file: config:4, key: pasword)");
+        insta::assert_snapshot!(error(&SEED.replace("  password: secret", "  pasword: secret")), @"unknown key: use name, username, password, endpoint, ca, socket (file: config:4, key: pasword)");
         insta::assert_snapshot!(error(&SEED.replace("wuyi@example.com", "../eve")), @"a user name cannot have '/': leave out slashes and control characters (name: ../eve, position: 3, file: config:3)");
-        insta::assert_snapshot!(error(&SEED.replace("- name: datacenter1", "- nam: datacenter1")), @"unknown key: use name, username, password, endpoint, ca (file: config:2, key: nam)");
+        insta::assert_snapshot!(error(&SEED.replace("- name: datacenter1", "- nam: datacenter1")), @"unknown key: use name, username, password, endpoint, ca, socket (file: config:2, key: nam)");
     }
 
     #[test]

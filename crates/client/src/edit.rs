@@ -96,6 +96,7 @@ mod tests {
             password: None,
             endpoint: "http://a:1".parse().unwrap(),
             ca: None,
+            socket: None,
         };
         create(&file, &datacenter).unwrap();
         assert_eq!(Config::load(&file).unwrap().choose(None).unwrap(), datacenter);

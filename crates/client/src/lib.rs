@@ -20,6 +20,7 @@ mod logs;
 mod package;
 mod places;
 mod retry;
+mod socket;
 #[cfg(unix)]
 mod stage;
 mod tokens;

@@ -149,7 +149,7 @@ impl Receiver {
         let number = file.number.to_string();
         let path = path::fill(path::STAGE_FILE, &[&self.job, &number]);
         let call = get(format!("{path}?offset={offset}&bytes={bytes}"), "fetch its data");
-        let part =
+        let (part, _) =
             self.patiently(|| checked(self.once(&call)?.into_body().into_reader(), bytes))?;
         let opened = File::options().write(true).open(partial(target));
         let file = opened.map_err(unwritable(target))?;

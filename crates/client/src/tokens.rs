@@ -102,6 +102,7 @@ mod tests {
             password: Some(Secret::new("secret")),
             endpoint: "http://a:1".parse().unwrap(),
             ca: None,
+            socket: None,
         }
     }
 

@@ -71,7 +71,7 @@ impl Transport {
         if let Some(file) = &datacenter.ca {
             config = config.tls_config(trust(file)?);
         }
-        Ok(Transport { agent: config.build().into(), endpoint, patience })
+        Ok(Transport { agent: agent(config.build(), datacenter)?, endpoint, patience })
     }
 
     /// The answer as bytes, after as many attempts as may be made.
@@ -271,6 +271,25 @@ struct Failed {
 
 fn read(body: &mut Body, bytes_max: u64) -> std::result::Result<Vec<u8>, ureq::Error> {
     body.with_config().limit(bytes_max).read_to_vec()
+}
+
+/// By the network, or by a socket of this machine.
+#[cfg(unix)]
+fn agent(config: ureq::config::Config, datacenter: &Datacenter) -> Result<Agent> {
+    let Some(socket) = &datacenter.socket else { return Ok(config.into()) };
+    let resolver = ureq::unversioned::resolver::DefaultResolver::default();
+    Ok(Agent::with_parts(config, crate::socket::Socket(socket.clone()), resolver))
+}
+
+#[cfg(not(unix))]
+fn agent(config: ureq::config::Config, datacenter: &Datacenter) -> Result<Agent> {
+    match &datacenter.socket {
+        None => Ok(config.into()),
+        Some(socket) => {
+            let message = "this system has no such sockets: remove `socket`, use `endpoint`";
+            Err(Error::new(Kind::Unsupported, message).with("socket", socket.display()))
+        }
+    }
 }
 
 /// The authorities of a file instead of those that come with the program.

@@ -63,6 +63,7 @@ impl Server {
             password: None,
             endpoint: format!("http://127.0.0.1:{}", self.port).parse().unwrap(),
             ca: None,
+            socket: None,
         };
         Client::at(&profile, datacenter).unwrap()
     }

@@ -150,9 +150,10 @@ pub struct DatacenterConfig {
     #[serde(default)]
     pub store: StoreConfig,
     /// Whether its jobs see the files by `paddlecloud mount`, through this server, instead of a
-    /// directory of its machine. Needs `backend: local`, isolation and FUSE.
+    /// directory of its machine. Needs `backend: local`, isolation and FUSE. Absent for jobs that
+    /// could not see their files otherwise: local ones of a datacenter whose files are in a store.
     #[serde(default)]
-    pub mount: bool,
+    pub mount: Option<bool>,
     /// What its jobs may use together.
     #[serde(default)]
     pub capacity: Option<Limits>,
@@ -309,7 +310,7 @@ impl DatacenterConfig {
             backend: BackendKind::Local,
             files: None,
             store: StoreConfig::default(),
-            mount: false,
+            mount: None,
             capacity: None,
             queues: Vec::new(),
             environment: BTreeMap::new(),
@@ -397,6 +398,12 @@ impl DatacenterConfig {
         }
     }
 
+    /// Whether its jobs see their files by a mount.
+    pub(crate) fn is_mounted(&self) -> bool {
+        let is_needed = self.store_url().is_some() && self.backend == BackendKind::Local;
+        self.mount.unwrap_or(is_needed)
+    }
+
     fn check(&self) -> Result<()> {
         let refuse = |why: &str| Err(Error::invalid(why.to_owned()).with("datacenter", &self.name));
         for (index, queue) in self.queues.iter().enumerate() {
@@ -413,7 +420,7 @@ impl DatacenterConfig {
         if self.capacity.as_ref().is_some_and(|capacity| capacity.disk.is_some()) {
             return refuse("capacity.disk: a datacenter is as large as its disk, use quota");
         }
-        if self.mount && self.backend != BackendKind::Local {
+        if self.is_mounted() && self.backend != BackendKind::Local {
             return refuse("mount: only jobs of backend local see mounted files");
         }
         let given = [
@@ -537,6 +544,21 @@ mod tests {
         insta::assert_snapshot!(error("datacenters: [{name: a}, {name: a}]"), @"datacenters: a is there twice (field: datacenters)");
         insta::assert_snapshot!(error("quota: {cpu: many}"), @"the configuration cannot be read: quota.cpu: not a quantity: use a number with an optional suffix m, k, M, G, T, P, Ki, Mi, Gi, Ti or Pi, such as 2, 1500m, 0.5, 100M or 512Mi (quantity: many) at line 1 column 14");
         insta::assert_snapshot!(error("uids: {first: 0}"), @"uids: begin at 1000 or later, and end below 2^32 (field: uids)");
+    }
+
+    #[test]
+    fn jobs_see_a_store_by_a_mount_unless_somebody_says_otherwise() {
+        let check = |yaml: &str, expect: bool| {
+            let config = Config::from_yaml(&format!("datacenters: [{{name: a{yaml}}}]")).unwrap();
+            assert_eq!(config.datacenters[0].is_mounted(), expect, "{yaml}");
+        };
+        check("", false);
+        check(", mount: true", true);
+        check(", files: /mnt/ceph", false);
+        check(", files: 's3://bucket'", true);
+        check(", files: 's3://bucket', mount: false", false);
+        check(", files: 's3://bucket', backend: mpi", false);
+        insta::assert_snapshot!(error("datacenters: [{name: a, backend: mpi, mount: true}]"), @"mount: only jobs of backend local see mounted files (datacenter: a)");
     }
 
     #[test]

@@ -49,8 +49,7 @@ use files::usage::Usages;
 use http::rate::Rate;
 use registries::vault::Vault;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 use users::throttle::Throttle;
 
@@ -83,8 +82,6 @@ pub(crate) struct Cloud {
     pub(crate) is_isolated: bool,
     /// Turns true when the server ends.
     pub(crate) stopping: watch::Receiver<bool>,
-    /// Where it listens, once it does.
-    pub(crate) address: OnceLock<SocketAddr>,
     /// This life of this server.
     pub(crate) identity: String,
     /// Whether no other server can use the same data.

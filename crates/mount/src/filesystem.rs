@@ -483,8 +483,12 @@ impl Cloud {
         match self.remote.dress(path, mode.map(|mode| mode & 0o777), ms) {
             Err(error) if error.kind() == Kind::Unsupported => {
                 let entry = self.remote.stat(path)?;
-                if entry.kind != EntryKind::File {
-                    return Err(error);
+                let is_usual = mode.is_none_or(|mode| mode & 0o777 == DIRECTORY_MODE);
+                match entry.kind {
+                    EntryKind::File => {}
+                    // It keeps nothing of directories: they have the usual permissions, and no time.
+                    EntryKind::Directory if is_usual => return Ok(()),
+                    _ => return Err(error),
                 }
                 let content = Arc::new(Content::new(path.clone(), entry));
                 let draft = Draft::change(&self.scratch, content)

@@ -43,6 +43,7 @@ pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
                 password: None,
                 endpoint: endpoint.parse()?,
                 ca: None,
+                socket: None,
             };
             (Client::at(&profile, datacenter)?, true)
         }

@@ -1,131 +1,36 @@
 //! Transfers that break: killed clients and servers, rotten disks, two writers, full disks.
 
 use super::person::{Person, login, noise};
-use super::server::{Server, wait_for};
+use super::server::Server;
+use super::transfers::{self, steady};
 use contract::api::file::{Completed, Upload};
 use contract::checksum::Checksum;
 use serde_json::json;
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// A server that comes back under the same address.
-fn steady() -> Server {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    Server::with("", &["--listen", &format!("127.0.0.1:{port}")])
-}
-
-/// The unfinished upload of a user.
-fn upload_of(server: &Server, name: &str) -> Option<PathBuf> {
-    let uploads = server.data().join("files/local/uploads").join(name);
-    let entries = fs::read_dir(uploads).ok()?.map(|entry| entry.unwrap().path());
-    entries.into_iter().find(|path| path.join("upload.json").exists() && path.join("data").exists())
-}
-
-/// Chunks of it that have arrived.
-fn arrived(upload: &Path) -> usize {
-    let parts = fs::read(upload.join("parts")).unwrap_or_default();
-    parts.chunks(33).filter(|record| record[0] == 1).count()
-}
 
 #[test]
 fn a_killed_client_goes_on_where_it_was() {
     let server = Server::start();
     let wu = Person::new(&server, "wu");
-    let content = noise(1, 48 << 20);
-    wu.write("big", &content);
-    let words = ["cp", "-bwlimit", "20M", "big", &wu.pfs("big")];
-    let mut child = wu.command(&words).spawn().unwrap();
-    let upload = wait_for("some chunks", || {
-        upload_of(&server, "wu").filter(|upload| (2..10).contains(&arrived(upload)))
-    });
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(!wu.on_disk(&server).join("big").exists(), "half a file is seen");
-    let said = wu.says(&["cp", "big", &wu.pfs("big")]);
-    said.ok();
-    assert!(said.err.contains("were there already"), "{said:?}");
-    assert!(fs::read(wu.on_disk(&server).join("big")).unwrap() == content);
-    assert!(!upload.join("data").exists());
-    // The other way.
-    let mut child = wu.command(&["cp", "-bwlimit", "20M", &wu.pfs("big"), "back"]).spawn().unwrap();
-    wait_for("some chunks", || {
-        let names = fs::read_dir(wu.work()).unwrap().map(|entry| entry.unwrap().path());
-        let list = names.into_iter().find(|path| path.to_str().unwrap().ends_with(".chunks"))?;
-        (2..10).contains(&fs::read_to_string(list).unwrap().lines().count()).then_some(())
-    });
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(!wu.work().join("back").exists());
-    let said = wu.says(&["cp", &wu.pfs("big"), "back"]);
-    said.ok();
-    assert!(said.err.contains("were there already"), "{said:?}");
-    assert!(wu.read("back") == content);
-    assert_eq!(fs::read_dir(wu.work()).unwrap().count(), 2);
+    transfers::killed_client(&server, &wu);
+    assert!(fs::read(wu.on_disk(&server).join("big")).unwrap() == wu.read("big"));
 }
 
 #[test]
-fn a_killed_server_delays_a_transfer_and_no_more() {
-    let mut server = steady();
+fn a_killed_server_and_a_rotten_part_delay_a_transfer_and_no_more() {
+    let mut server = steady("");
     let wu = Person::new(&server, "wu");
-    let content = noise(2, 48 << 20);
-    wu.write("big", &content);
-    let mut child = wu.command(&["cp", "-bwlimit", "20M", "big", &wu.pfs("big")]).spawn().unwrap();
-    let upload = wait_for("some chunks", || {
-        upload_of(&server, "wu").filter(|upload| (2..10).contains(&arrived(upload)))
-    });
-    server.kill();
-    // A part rots while nobody looks.
-    let data = fs::File::options().write(true).open(upload.join("data")).unwrap();
-    std::os::unix::fs::FileExt::write_all_at(&data, b"rotten", 1000).unwrap();
-    server.restart();
-    assert!(child.wait().unwrap().success());
-    assert!(fs::read(wu.on_disk(&server).join("big")).unwrap() == content);
-    // And while a file is fetched.
-    let mut child = wu.command(&["cp", "-bwlimit", "20M", &wu.pfs("big"), "back"]).spawn().unwrap();
-    wait_for("some chunks", || {
-        let names = fs::read_dir(wu.work()).unwrap().map(|entry| entry.unwrap().path());
-        names.into_iter().find(|path| path.to_str().unwrap().ends_with(".chunks"))
-    });
-    server.kill();
-    server.restart();
-    assert!(child.wait().unwrap().success());
-    assert!(wu.read("back") == content);
+    transfers::killed_server(&mut server, &wu);
+    assert!(fs::read(wu.on_disk(&server).join("big")).unwrap() == wu.read("big"));
 }
 
 #[test]
-fn of_two_writers_the_last_complete_one_wins_and_nobody_sees_a_mix() {
+fn of_two_writers_the_last_complete_one_wins_and_nobody_sees_a_mix_or_a_gap() {
     let server = Server::start();
     let wu = Person::new(&server, "wu");
-    let contents = [noise(5, 24 << 20), noise(6, 30 << 20)];
-    wu.write("a", &contents[0]);
-    wu.write("b", &contents[1]);
     let target = wu.on_disk(&server).join("file");
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| {
-            let mut looks = 0;
-            while !is_over.load(Ordering::Relaxed) {
-                if let Ok(seen) = fs::read(&target) {
-                    assert!(contents.contains(&seen), "a mix of two writers, or half a file");
-                    looks += 1;
-                }
-            }
-            looks
-        });
-        for _ in 0..3 {
-            let children =
-                ["a", "b"].map(|name| wu.command(&["cp", name, &wu.pfs("file")]).spawn().unwrap());
-            for mut child in children {
-                assert!(child.wait().unwrap().success());
-            }
-        }
-        is_over.store(true, Ordering::Relaxed);
-        assert!(watcher.join().unwrap() > 0);
-    });
-    wu.says(&["cp", "a", &wu.pfs("file")]).ok();
-    assert!(fs::read(&target).unwrap() == contents[0]);
+    transfers::two_writers(&wu, || Some(fs::read(&target).expect("a gap")));
 }
 
 #[test]
@@ -208,7 +113,7 @@ impl Drop for Small {
 
 #[test]
 fn the_end_of_an_upload_can_be_repeated_and_names_what_is_wrong() {
-    let mut server = steady();
+    let mut server = steady("");
     let wu = Person::new(&server, "wu");
     let user = login(&server, &wu);
     let content = noise(11, 20_000);

@@ -203,6 +203,25 @@ fn the_original_client_finds_what_it_asks_for() {
             json!({"code": 200, "msg": ""}),
         ),
         ("DELETE", "/api/v1/jobs", json!({"jobname": "nothing"}), json!({"code": 500, "msg": "*"})),
+        (
+            "GET",
+            "/api/v1/trainingjobs",
+            none.clone(),
+            json!({"items": [{"metadata": {"name": "demo-trainer"}}], "terminating": []}),
+        ),
+        ("POST", "/api/v1/trainingjobs", submit("demo"), json!({"msg": "*"})),
+        (
+            "POST",
+            "/api/v1/publish",
+            json!({"path": "/pfs/datacenter1/home/wu@example.com/jobs/demo/train.py"}),
+            json!({"url": "*"}),
+        ),
+        (
+            "GET",
+            "/api/v1/publish",
+            none.clone(),
+            json!({"files": [format!("{home}/jobs/demo/train.py")], "urls": ["*"]}),
+        ),
     ];
     rows.into_iter().for_each(|row| check(&user, row));
     std::fs::write(server.data().join("files/local/home/wu@example.com/go"), "").unwrap();
@@ -221,7 +240,14 @@ fn the_original_client_finds_what_it_asks_for() {
             none.clone(),
             json!({"items": [{"status": {"active": 0, "succeeded": 2, "completion_time": "#"}}]}),
         ),
-        ("DELETE", "/api/v1/jobs", json!({"jobname": "demo"}), json!({"code": 200, "msg": ""})),
+        // The successor of the original's command submits to another path.
+        ("POST", "/api/v1/trainingjobs", submit("demo"), json!({"code": 200, "msg": ""})),
+        (
+            "DELETE",
+            "/api/v1/trainingjobs",
+            json!({"jobname": "demo"}),
+            json!({"code": 200, "msg": ""}),
+        ),
     ];
     rows.into_iter().for_each(|row| check(&user, row));
     let path = format!("/api/v1/file/?path={home}/jobs/demo/train.py");

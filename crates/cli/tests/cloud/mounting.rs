@@ -4,9 +4,9 @@ use super::component;
 use super::person::{Person, noise, tree};
 use super::server::{Server, wait_until};
 use super::sshd;
+use super::transfers::steady;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::net::TcpListener;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -65,12 +65,6 @@ fn has_fuse() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     let is_here = is_root && File::options().read(true).write(true).open("/dev/fuse").is_ok();
     is_here || component::missing::<()>("fuse", "no root, or no /dev/fuse").is_some()
-}
-
-/// A server that comes back under the same address.
-fn steady() -> Server {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    Server::with("", &["--listen", &format!("127.0.0.1:{port}")])
 }
 
 #[test]
@@ -224,7 +218,7 @@ fn a_server_that_is_away_is_waited_for_and_then_there_is_an_error() {
     if !has_fuse() {
         return;
     }
-    let mut server = steady();
+    let mut server = steady("");
     let wu = Person::new(&server, "wu");
     let mut mounted = Mounted::foreground(&wu, &["-timeout", "2"]);
     let home = mounted.home(&wu);
@@ -268,6 +262,26 @@ fn a_replaced_file_is_read_as_one_or_the_other() {
     }
     drop(reader);
     assert!(fs::read(&path).unwrap() == new);
+}
+
+#[test]
+fn other_permissions_do_not_disturb_whoever_reads() {
+    if !has_fuse() {
+        return;
+    }
+    let server = Server::start();
+    let wu = Person::new(&server, "wu");
+    let content = noise(4, 20_000_000);
+    wu.write("file", &content);
+    wu.says(&["cp", "file", &wu.pfs("file")]).ok();
+    let mounted = Mounted::foreground(&wu, &[]);
+    let mut file = File::open(mounted.home(&wu).join("file")).unwrap();
+    let mut seen = vec![0; 10];
+    file.read_exact(&mut seen).unwrap();
+    let on_disk = wu.on_disk(&server).join("file");
+    fs::set_permissions(&on_disk, fs::Permissions::from_mode(0o600)).unwrap();
+    file.read_to_end(&mut seen).unwrap();
+    assert!(seen == content);
 }
 
 #[test]
@@ -326,11 +340,11 @@ fn scp_copies_directories_into_a_mount_of_the_machine_that_it_talks_to() {
 }
 
 /// A server whose jobs see their files by a mount, if this machine can do that.
-fn mounting(arguments: &[&str]) -> Option<Server> {
+fn mounting() -> Option<Server> {
     if !has_fuse() {
         return None;
     }
-    let server = Server::with("datacenters: [{name: local, mount: true}]", arguments);
+    let server = Server::with_config("datacenters: [{name: local, mount: true}]");
     let places: Vec<serde_json::Value> = server.admin().get("/api/v2/datacenters").read();
     match places[0]["notes"] == serde_json::json!([]) {
         true => Some(server),
@@ -352,7 +366,7 @@ fn mounts_of(server: &Server) -> Vec<u32> {
 
 #[test]
 fn jobs_see_files_by_a_mount_and_get_no_credential() {
-    let Some(server) = mounting(&[]) else { return };
+    let Some(server) = mounting() else { return };
     let admin = server.admin();
     let (user, _) = (admin.add_user("wu"), admin.add_user("eve"));
     let public = server.data().join("files/local/public/dataset");
@@ -383,9 +397,7 @@ fn jobs_see_files_by_a_mount_and_get_no_credential() {
 
 #[test]
 fn mounted_files_outlive_the_server_and_their_loss_ends_the_job() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let address = format!("127.0.0.1:{port}");
-    let Some(mut server) = mounting(&["--listen", &address]) else { return };
+    let Some(mut server) = mounting() else { return };
     let user = server.user("wu");
     let script = "echo begun > /pfs/local/home/wu/begun\n\
                   until [ -e /pfs/local/home/wu/go ]; do sleep 0.1; done\n\
@@ -394,7 +406,9 @@ fn mounted_files_outlive_the_server_and_their_loss_ends_the_job() {
     let home = server.data().join("files/local/home/wu");
     wait_until("the job", || home.join("begun").exists());
     server.kill();
+    // Under another address.
     server.restart();
+    let user = user.at(&server);
     fs::write(home.join("go"), "").unwrap();
     user.wait_until("job", contract::state::JobState::Succeeded);
     assert_eq!(fs::read_to_string(home.join("done")).unwrap(), "done\n");

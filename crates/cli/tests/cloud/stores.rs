@@ -1,14 +1,14 @@
 //! A cloud whose files are in a real store: MinIO or HDFS, which `make test-clusters` starts.
 
+use super::component;
 use super::person::{Person, login, noise, tree};
-use super::server::{Server, wait_for};
+use super::server::Server;
+use super::transfers::{self, steady, upload_of};
 use contract::api::path::encode;
+use contract::state::JobState;
 use serde_json::{Value, json};
 use std::fs;
-use std::net::TcpListener;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Every story on every store.
@@ -64,9 +64,16 @@ macro_rules! stories {
             }
 
             #[test]
+            fn jobs_see_the_files_by_a_mount() {
+                if let Some(store) = store() {
+                    jobs(&store);
+                }
+            }
+
+            #[test]
             fn a_job_that_would_see_no_files_is_refused_by_name() {
                 if let Some(store) = store() {
-                    refused_job(&store);
+                    files_only(&store);
                 }
             }
         })*
@@ -81,7 +88,7 @@ stories! {
 /// The URL of a server; `None`, with a word about it, where it does not run.
 fn server_of(name: &str, variable: &str) -> Option<String> {
     let url = std::env::var(variable).ok();
-    url.or_else(|| super::component::missing(name, "`make test-clusters` starts it"))
+    url.or_else(|| component::missing(name, "`make test-clusters` starts it"))
 }
 
 fn s3() -> Option<String> {
@@ -101,34 +108,18 @@ fn hdfs_url() -> Option<String> {
     Some(format!("{{name: local, files: '{url}', store: {{user: paddle}}}}"))
 }
 
-/// A server that comes back under the same address.
 fn serve(datacenter: &str) -> Server {
     serve_with(datacenter, "")
 }
 
 fn serve_with(datacenter: &str, more: &str) -> Server {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let yaml = format!("datacenters: [{datacenter}]\n{more}");
-    Server::with(&yaml, &["--listen", &format!("127.0.0.1:{port}")])
+    steady(&format!("datacenters: [{datacenter}]\n{more}"))
 }
 
 /// Somebody whom no other test knows: all of them share the store.
 fn somebody(server: &Server) -> Person {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     Person::new(server, &format!("u{}", now.as_nanos()))
-}
-
-/// The unfinished upload of a user.
-fn upload_of(server: &Server, name: &str) -> Option<PathBuf> {
-    let uploads = server.data().join("files/local/uploads").join(name);
-    let entries = fs::read_dir(uploads).ok()?.map(|entry| entry.unwrap().path());
-    entries.into_iter().find(|path| path.join("upload.json").exists() && path.join("data").exists())
-}
-
-/// Chunks of it that have arrived.
-fn arrived(upload: &Path) -> usize {
-    let parts = fs::read(upload.join("parts")).unwrap_or_default();
-    parts.chunks(33).filter(|record| record[0] == 1).count()
 }
 
 fn there_and_back(store: &str) {
@@ -179,93 +170,25 @@ fn there_and_back(store: &str) {
 
 fn killed_client(store: &str) {
     let server = serve(store);
-    let wu = somebody(&server);
-    let content = noise(1, 48 << 20);
-    wu.write("big", &content);
-    let words = ["cp", "-bwlimit", "20M", "big", &wu.pfs("big")];
-    let mut child = wu.command(&words).spawn().unwrap();
-    let upload = wait_for("some chunks", || {
-        upload_of(&server, &wu.name).filter(|upload| (2..10).contains(&arrived(upload)))
-    });
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(wu.says(&["stat", &wu.pfs("big")]).failed(1).contains("no such file"));
-    let said = wu.says(&["cp", "big", &wu.pfs("big")]);
-    said.ok();
-    assert!(said.err.contains("were there already"), "{said:?}");
-    assert!(!upload.join("data").exists());
-    // The other way.
-    let mut child = wu.command(&["cp", "-bwlimit", "20M", &wu.pfs("big"), "back"]).spawn().unwrap();
-    wait_for("some chunks", || {
-        let names = fs::read_dir(wu.work()).unwrap().map(|entry| entry.unwrap().path());
-        let list = names.into_iter().find(|path| path.to_str().unwrap().ends_with(".chunks"))?;
-        (2..10).contains(&fs::read_to_string(list).unwrap().lines().count()).then_some(())
-    });
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(!wu.work().join("back").exists());
-    let said = wu.says(&["cp", &wu.pfs("big"), "back"]);
-    said.ok();
-    assert!(said.err.contains("were there already"), "{said:?}");
-    assert!(wu.read("back") == content);
+    transfers::killed_client(&server, &somebody(&server));
 }
 
 fn killed_server(store: &str) {
     let mut server = serve(store);
     let wu = somebody(&server);
-    let content = noise(2, 48 << 20);
-    wu.write("big", &content);
-    let mut child = wu.command(&["cp", "-bwlimit", "20M", "big", &wu.pfs("big")]).spawn().unwrap();
-    let upload = wait_for("some chunks", || {
-        upload_of(&server, &wu.name).filter(|upload| (2..10).contains(&arrived(upload)))
-    });
-    server.kill();
-    // A part rots while nobody looks.
-    let data = fs::File::options().write(true).open(upload.join("data")).unwrap();
-    data.write_all_at(b"rotten", 1000).unwrap();
-    server.restart();
-    assert!(child.wait().unwrap().success());
-    let mut child = wu.command(&["cp", "-bwlimit", "20M", &wu.pfs("big"), "back"]).spawn().unwrap();
-    wait_for("some chunks", || {
-        let names = fs::read_dir(wu.work()).unwrap().map(|entry| entry.unwrap().path());
-        names.into_iter().find(|path| path.to_str().unwrap().ends_with(".chunks"))
-    });
-    server.kill();
-    server.restart();
-    assert!(child.wait().unwrap().success());
-    assert!(wu.read("back") == content);
+    transfers::killed_server(&mut server, &wu);
 }
 
 fn two_writers(store: &str) {
     let server = serve(store);
     let wu = somebody(&server);
-    let contents = [noise(5, 24 << 20), noise(6, 30 << 20)];
-    wu.write("a", &contents[0]);
-    wu.write("b", &contents[1]);
-    wu.says(&["cp", "a", &wu.pfs("file")]).ok();
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| {
-            let user = login(&server, &wu);
-            let url = format!("/api/v2/files/content?path={}", encode(&wu.pfs("file")));
-            let mut looks = 0;
-            while !is_over.load(Ordering::Relaxed) || looks == 0 {
-                // A file that is replaced while it is sent breaks off; a gap would be a 404.
-                let Some((status, seen)) = user.try_get(&url) else { continue };
-                assert_eq!(status, 200, "a gap");
-                assert!(contents.contains(&seen), "a mix of two writers, or half a file");
-                looks += 1;
-            }
-        });
-        for _ in 0..3 {
-            let children =
-                ["a", "b"].map(|name| wu.command(&["cp", name, &wu.pfs("file")]).spawn().unwrap());
-            for mut child in children {
-                assert!(child.wait().unwrap().success());
-            }
-        }
-        is_over.store(true, Ordering::Relaxed);
-        watcher.join().unwrap();
+    let user = login(&server, &wu);
+    let url = format!("/api/v2/files/content?path={}", encode(&wu.pfs("file")));
+    transfers::two_writers(&wu, || {
+        // A file that is replaced while it is sent breaks off; a gap would be a 404.
+        let (status, seen) = user.try_get(&url)?;
+        assert_eq!(status, 200, "a gap");
+        Some(seen)
     });
 }
 
@@ -346,8 +269,58 @@ fn original(store: &str) {
     assert_eq!(person.says(&["file", "ls", &person.pfs("")]).ok(), "");
 }
 
-fn refused_job(store: &str) {
-    let server = serve(store);
+/// A job reads and writes its home by a mount, twice: the second finds what the first left.
+fn jobs(store: &str) {
+    let mut server = serve(store);
+    let places: Vec<Value> = server.admin().get("/api/v2/datacenters").read();
+    let notes = places[0]["notes"].to_string();
+    if !notes.contains("jobs see a mount") {
+        component::missing::<()>("sandbox", &notes);
+        return;
+    }
+    let wu = somebody(&server);
+    wu.write("data/part-0", noise(1, 3_000_000));
+    wu.says(&["cp", "-r", "data", &wu.pfs("")]).ok();
+    wu.write(
+        "package/train.sh",
+        format!(
+            "set -e\nwc -c < {0}/part-0\nls {0}\nls out 2> /dev/null || echo first\n\
+             mkdir -p out\n(echo model; date) > out/new\nmv out/new out/pass-00000\n\
+             echo end >> {0}/log\necho x > /pfs/public/x || echo read only\n",
+            wu.pfs("data")
+        ),
+    );
+    let words = ["submit", "-jobname", "job", "-entry", "sh train.sh", "-wait", "package"];
+    let listed = |names: &str| format!("3000000\n{names}read only\n");
+    for names in ["part-0\nfirst\n", "log\npart-0\npass-00000\n"] {
+        wu.says(&words).ok();
+        let log = login(&server, &wu).log("job", "trainer-0");
+        let log: String =
+            log.split_inclusive('\n').filter(|line| !line.starts_with("train.sh: ")).collect();
+        assert_eq!(log, listed(names));
+    }
+    assert_eq!(wu.says(&["cat", &wu.pfs("data/log")]).ok(), "end\nend\n");
+    let model = wu.says(&["cat", &wu.pfs("jobs/job/out/pass-00000")]);
+    assert!(model.ok().starts_with("model\n"), "{model:?}");
+    // A program that is in the store already, while its server dies.
+    wu.write("program/train.sh", "until [ -e go ]; do sleep 0.1; done; echo went\n");
+    wu.says(&["cp", "-r", "program", &wu.pfs("")]).ok();
+    let words = ["submit", "-jobname", "there", "-entry", "sh train.sh", &wu.pfs("program")];
+    wu.says(&words).ok();
+    let user = login(&server, &wu);
+    user.wait_until("there", JobState::Running);
+    server.kill();
+    server.restart();
+    wu.write("go", "");
+    wu.says(&["cp", "go", &wu.pfs("program/go")]).ok();
+    user.wait_until("there", JobState::Succeeded);
+    assert_eq!(user.log("there", "trainer-0"), "went\n");
+    let none = wu.says(&["submit", "-jobname", "none", "-entry", "true", &wu.pfs("none")]);
+    assert!(none.failed(1).contains("there is no such directory"), "{none:?}");
+}
+
+fn files_only(store: &str) {
+    let server = serve(&store.replacen('{', "{mount: false, ", 1));
     let wu = somebody(&server);
     wu.write("package/train.py", "print('hello')\n");
     let words = ["submit", "-jobname", "hello", "-entry", "python3 train.py", "package"];

@@ -29,6 +29,8 @@ const LIST: &str = ".chunks";
 /// How often a file may change under us.
 const CHANGES_MAX: u32 = 3;
 const READ_BYTES: usize = 256 << 10;
+/// The disk begins to write after so many bytes, instead of all of them at the end.
+const FLUSH_BYTES: u64 = 32 << 20;
 
 impl Moving<'_> {
     /// Fetches a file, or the rest of it.
@@ -67,10 +69,10 @@ impl Moving<'_> {
         let moved = AtomicU64::new(0);
         each(missing, |index| {
             let (offset, length) = chunks.place(index).unwrap_or((0, 0));
-            let chunk = self
+            let (chunk, sum) = self
                 .client
                 .patiently(|| self.client.read_paced(item, offset, length, &self.throttle))?;
-            partial.write(index, offset, &chunk)?;
+            partial.write(index, offset, &chunk, sum)?;
             moved.fetch_add(length, Ordering::Relaxed);
             self.watcher.moved(length);
             Ok(())
@@ -90,7 +92,7 @@ impl Client {
         length: u64,
     ) -> Result<Vec<u8>> {
         let answer = self.ask_range(path, etag, offset, length)?;
-        checked(answer.into_body().into_reader(), length)
+        checked(answer.into_body().into_reader(), length).map(|(bytes, _)| bytes)
     }
 
     /// As [`Client::read_range`], at a rate.
@@ -100,7 +102,7 @@ impl Client {
         offset: u64,
         length: u64,
         throttle: &Arc<Throttle>,
-    ) -> Result<Vec<u8>> {
+    ) -> Result<(Vec<u8>, Checksum)> {
         let answer = self.ask_range(&item.path, &item.etag, offset, length)?;
         checked(throttle.pace(answer.into_body().into_reader()), length)
     }
@@ -121,8 +123,8 @@ impl Client {
     }
 }
 
-/// Bytes that are followed by their checksum.
-pub(crate) fn checked(mut reader: impl Read, length: u64) -> Result<Vec<u8>> {
+/// Bytes that are followed by their checksum, and that.
+pub(crate) fn checked(mut reader: impl Read, length: u64) -> Result<(Vec<u8>, Checksum)> {
     let broken = |source| Error::new(Kind::Unavailable, "the download broke off").because(source);
     let expected = usize::try_from(length).unwrap_or(0);
     let mut chunk = vec![0; expected + CHECKSUM_BYTES];
@@ -136,8 +138,9 @@ pub(crate) fn checked(mut reader: impl Read, length: u64) -> Result<Vec<u8>> {
         filled += count;
     }
     let sum = chunk.split_off(expected);
-    match Checksum::of(&chunk).0[..] == sum[..] {
-        true => Ok(chunk),
+    let found = Checksum::of(&chunk);
+    match found.0[..] == sum[..] {
+        true => Ok((chunk, found)),
         // Another attempt may get it whole.
         false => Err(Error::new(Kind::Unavailable, "a chunk arrived damaged")),
     }
@@ -204,12 +207,15 @@ impl Partial {
         Some(sum.checksum())
     }
 
-    fn write(&self, index: u64, offset: u64, chunk: &[u8]) -> Result<()> {
+    fn write(&self, index: u64, offset: u64, chunk: &[u8], sum: Checksum) -> Result<()> {
         let refused = unwritable(&self.path);
         let mut file = File::options().write(true).open(&self.path).map_err(&refused)?;
         file.seek(SeekFrom::Start(offset)).map_err(&refused)?;
         file.write_all(chunk).map_err(&refused)?;
-        let line = format!("{index} {}\n", Checksum::of(chunk));
+        if offset / FLUSH_BYTES != (offset + chunk.len() as u64) / FLUSH_BYTES {
+            file.sync_data().map_err(&refused)?;
+        }
+        let line = format!("{index} {sum}\n");
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let list = File::options().create(true).append(true).open(&self.list);
         list.and_then(|mut list| list.write_all(line.as_bytes())).map_err(unwritable(&self.list))

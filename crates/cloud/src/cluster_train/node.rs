@@ -26,6 +26,7 @@ use contract::state::State as _;
 use contract::{Error, Kind, Result};
 use futures_util::stream::{self, StreamExt};
 use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is remembered of jobs whose nodes ask, and may be forgotten at any time.
@@ -69,7 +70,17 @@ fn url(cloud: &Cloud) -> Result<String> {
     // When a job is submitted, or started again, before the server listens, it is only checked.
     let address = cloud.address.get().copied().unwrap_or(cloud.config.listen);
     let scheme = if cloud.config.tls.is_some() { "https" } else { "http" };
-    Ok(format!("{scheme}://{}", jobs::reachable(address)))
+    Ok(format!("{scheme}://{}", reachable(address)))
+}
+
+/// The address by which this machine reaches a listener.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    address
 }
 
 fn place(uid: &str) -> Vec<u8> {

@@ -70,7 +70,7 @@ impl Datacenter {
             Some(url) => {
                 let files = stores::open(url, &own.store).await;
                 let files = files.map_err(|error| error.with("datacenter", &own.name))?;
-                (Store::open_elsewhere(&root, &logs, url)?, files)
+                (Store::open_elsewhere(&root, &logs)?, files)
             }
             None => {
                 let store = Store::open(directory.as_ref().unwrap_or(&root), &logs)?;
@@ -86,9 +86,6 @@ impl Datacenter {
             }
         };
         let mut notes = Vec::new();
-        if let Some(url) = own.store_url() {
-            notes.push(format!("files are at {url}; jobs cannot run here"));
-        }
         let mut sandbox = None;
         if own.backend == BackendKind::Local {
             match isolation {
@@ -99,6 +96,11 @@ impl Datacenter {
                 }
                 Isolated::No(why) => notes.push(format!("jobs are not kept apart here: {why}")),
             }
+        }
+        match (own.store_url(), own.is_mounted() && sandbox.is_some()) {
+            (Some(url), true) => notes.push(format!("files are at {url}; jobs see a mount")),
+            (Some(url), false) => notes.push(format!("files are at {url}; jobs cannot run here")),
+            (None, _) => {}
         }
         Ok(Datacenter {
             name: own.name.clone(),

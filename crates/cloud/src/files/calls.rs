@@ -21,6 +21,7 @@ use contract::api::pack::{self, Fetch, Packed};
 use contract::checksum::Checksum;
 use contract::path::Access;
 use contract::{Error, Kind};
+use futures_util::StreamExt;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -211,6 +212,9 @@ pub(crate) async fn unpack(
     Ok(Json(packs::unpack(&cloud, &caller, &query.path, pieces).await?))
 }
 
+/// Files that are read ahead of whoever is sent many.
+const FETCHED_AHEAD: usize = 8;
+
 /// Sends many small files.
 pub(crate) async fn fetch(
     State(cloud): State<Arc<Cloud>>,
@@ -224,14 +228,14 @@ pub(crate) async fn fetch(
     }
     let place = place(&cloud, &caller, &query.path, Access::Read).await?;
     let ended = futures_util::stream::once(std::future::ready(Ok(pack::END.to_vec().into())));
-    let files = futures_util::stream::iter(asked.paths).then(move |path| {
+    let files = futures_util::stream::iter(asked.paths).map(move |path| {
         let (cloud, place) = (Arc::clone(&cloud), place.clone());
         async move {
             let one = packs::pack_one(&cloud, &place, &path).await;
             one.map_err(|_| std::io::Error::other("broken off"))
         }
     });
-    use futures_util::StreamExt;
-    let body = axum::body::Body::from_stream(files.chain(ended));
+    // While one is sent the next ones are read.
+    let body = axum::body::Body::from_stream(files.buffered(FETCHED_AHEAD).chain(ended));
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }

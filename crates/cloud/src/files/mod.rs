@@ -18,7 +18,6 @@ pub(crate) mod stores;
 pub(crate) mod usage;
 mod walk;
 
-use crate::config::StoreUrl;
 use contract::path::PfsPath;
 use contract::{Error, Kind, Result};
 use std::fs;
@@ -31,8 +30,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Store {
     root: PathBuf,
     logs: PathBuf,
-    /// Where the files are instead.
-    elsewhere: Option<StoreUrl>,
+    /// Whether the files are somewhere else.
+    is_elsewhere: bool,
 }
 
 /// Who owns a user's files.
@@ -57,7 +56,7 @@ impl Owner {
 impl Store {
     /// Files below `root`, logs below `logs`.
     pub(crate) fn open(root: &Path, logs: &Path) -> Result<Self> {
-        let store = Store { root: root.to_owned(), logs: logs.to_owned(), elsewhere: None };
+        let store = Store { root: root.to_owned(), logs: logs.to_owned(), is_elsewhere: false };
         // People reach their homes only through their jobs' mounts.
         make_private(root)?;
         make_private(&root.join("home"))?;
@@ -72,20 +71,11 @@ impl Store {
     }
 
     /// Files in a store, uploads below `root`, logs below `logs`.
-    pub(crate) fn open_elsewhere(root: &Path, logs: &Path, url: &StoreUrl) -> Result<Self> {
+    pub(crate) fn open_elsewhere(root: &Path, logs: &Path) -> Result<Self> {
         make_private(root)?;
         make_private(logs)?;
         let (root, logs) = (root.to_owned(), logs.to_owned());
-        Ok(Store { root, logs, elsewhere: Some(url.clone()) })
-    }
-
-    /// Refuses a job, which would find nothing below `/pfs`.
-    pub(crate) fn check_jobs(&self) -> Result<()> {
-        let Some(url) = &self.elsewhere else { return Ok(()) };
-        let message = "this datacenter keeps files only and runs no jobs: its files are in a \
-                       store that jobs cannot see as /pfs; use a datacenter whose `files:` is a \
-                       directory";
-        Err(Error::new(Kind::Unsupported, message).with("files", url))
+        Ok(Store { root, logs, is_elsewhere: true })
     }
 
     /// The public area.
@@ -120,7 +110,7 @@ impl Store {
     /// Makes a user's home, for them alone.
     pub(crate) fn ensure_home(&self, username: &str, owner: Owner) -> Result<PathBuf> {
         let home = self.home(username);
-        if self.elsewhere.is_some() {
+        if self.is_elsewhere {
             // In a store it is there when something is in it.
             return Ok(home);
         }
@@ -135,23 +125,6 @@ impl Store {
             std::os::unix::fs::lchown(&home, Some(uid), Some(uid)).map_err(refused)?;
         }
         Ok(home)
-    }
-
-    /// Whether a directory of the file system is there. Links in it are not followed out.
-    pub(crate) fn has_directory(&self, path: &PfsPath) -> Result<bool> {
-        match walk::open_below(&self.root, &self.relative(path)) {
-            Ok(_) => Ok(true),
-            Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Invalid) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn relative(&self, path: &PfsPath) -> Vec<String> {
-        let top: Vec<String> = match path.owner() {
-            Some(owner) => vec!["home".to_owned(), owner.to_owned()],
-            None => vec!["public".to_owned()],
-        };
-        top.into_iter().chain(path.components().iter().cloned()).collect()
     }
 
     /// The archived logs of a job.

@@ -83,6 +83,8 @@ const DONE: &str = "done.json";
 /// Has arrived, and the checksum.
 const RECORD_BYTES: usize = 1 + CHECKSUM_BYTES;
 const READ_BYTES: usize = 256 << 10;
+/// The disk begins to write after so many bytes, instead of all of them when the upload ends.
+const FLUSH_BYTES: u64 = 32 << 20;
 
 impl Staging {
     /// Uploads below a directory.
@@ -278,6 +280,9 @@ impl Staged {
                 .with("expected", expected)
                 .with("found", sum.checksum()));
         }
+        if offset / FLUSH_BYTES != (offset + length) / FLUSH_BYTES {
+            data.sync_data().map_err(refused)?;
+        }
         self.mark(index, Some(expected))
     }
 
@@ -347,7 +352,8 @@ impl Staged {
         Ok(())
     }
 
-    /// Reads everything again. `Ok(Err(_))` are the chunks that are not what they should be.
+    /// Reads everything again, while the disk writes what it has not written yet. `Ok(Err(_))` are
+    /// the chunks that are not what they should be.
     pub(crate) fn verify(
         &self,
         checksums: &[Checksum],
@@ -375,7 +381,12 @@ impl Staged {
             let (offset, length) = self.place(index)?;
             Ok(Some(sum_of(&data, offset, length)?) != expected)
         };
-        let wrong = self.check_chunks(is_wrong)?;
+        let wrong = std::thread::scope(|scope| {
+            let syncing = scope.spawn(|| data.sync_data().map_err(refused));
+            let wrong = self.check_chunks(is_wrong);
+            let lost = |_| Err(Error::new(Kind::Io, "a task was lost"));
+            syncing.join().unwrap_or_else(lost).and(wrong)
+        })?;
         if wrong.is_empty() {
             return Ok(Ok(Whole { _lock: data }));
         }

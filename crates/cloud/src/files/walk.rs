@@ -17,15 +17,6 @@ pub(super) fn open(path: &Path) -> Result<OwnedFd> {
         .map_err(|errno| refused(errno, &path.to_string_lossy()))
 }
 
-/// Opens a directory below a trusted one, step by step.
-pub(super) fn open_below(root: &Path, components: &[String]) -> Result<OwnedFd> {
-    let mut directory = open(root)?;
-    for component in components {
-        directory = open_in(&directory, component)?;
-    }
-    Ok(directory)
-}
-
 /// Opens a directory in another one.
 pub(super) fn open_in(parent: impl AsFd, name: &str) -> Result<OwnedFd> {
     openat(parent, name, DIRECTORY, Mode::empty()).map_err(|errno| refused(errno, name))

@@ -214,7 +214,7 @@ impl Driver {
 
     /// Whether the files that were mounted for it are no longer there. Looked at now and then.
     async fn has_lost_files(&mut self) -> bool {
-        if !self.datacenter.config.mount || self.files_seen.elapsed() < FILES {
+        if !self.datacenter.config.is_mounted() || self.files_seen.elapsed() < FILES {
             return false;
         }
         self.files_seen = Instant::now();
@@ -223,7 +223,7 @@ impl Driver {
 
     /// Unmounts what was mounted for it.
     async fn release(&self) -> Result<()> {
-        match self.datacenter.config.mount {
+        match self.datacenter.config.is_mounted() {
             true => mounts::release(&self.cloud, &self.datacenter, &self.row).await,
             false => Ok(()),
         }

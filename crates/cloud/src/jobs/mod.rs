@@ -3,6 +3,7 @@
 
 pub(crate) mod admit;
 pub(crate) mod control;
+pub(crate) mod mounts;
 pub(crate) mod need;
 pub(crate) mod reconcile;
 pub(crate) mod row;
@@ -11,12 +12,10 @@ pub(crate) mod submission;
 pub(crate) mod why;
 
 mod drive;
-mod mounts;
 mod start;
 mod store;
 mod watch;
 
-pub(crate) use mounts::reachable;
 pub(crate) use start::owner;
 
 use crate::Cloud;

@@ -5,7 +5,9 @@
 //! starts; the sandbox is given the mounted directories as it is given plain ones elsewhere. The
 //! mount is a process of its own with a token of the job's user, which only root can read: it can
 //! reach that user's home and the public area, whatever is wrong with it, and it goes on when this
-//! server is killed; the next one is found under the same address.
+//! server is killed. It asks by a socket in the data directory, where the next server is found
+//! again, which speaks no TLS and needs none: only root can enter, so that no job can wait for the
+//! server's death to take its place and be given tokens.
 //!
 //! The other ways: a file system in the server's own process would go with it, and every job with
 //! that; one mount for all users would need a token for all homes; a mount inside the sandbox would
@@ -19,17 +21,21 @@ use crate::Cloud;
 use crate::blocking::blocking;
 use crate::datacenters::Datacenter;
 use crate::users;
+use axum::Extension;
+use axum::extract::ConnectInfo;
 use contract::api::user::NewToken;
 use contract::path::PfsPath;
 use contract::{Error, Kind, Result};
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
 use tokio::process::Command;
 
 /// Where a job's files are on this machine.
@@ -54,6 +60,35 @@ const TOKEN_SECONDS: u64 = 366 * 24 * 3600;
 /// What each mount may keep in memory.
 const CACHE_MIB: u64 = 64;
 
+/// Refuses jobs that would not see their files.
+pub(super) fn check(datacenter: &Datacenter) -> Result<()> {
+    let refuse = |message: &str| {
+        let error = Error::new(Kind::Unsupported, message.to_owned());
+        let error = error.with("datacenter", &datacenter.name);
+        Err(match datacenter.config.store_url() {
+            Some(url) => error.with("files", url),
+            None => error,
+        })
+    };
+    if !datacenter.config.is_mounted() {
+        return match datacenter.config.store_url() {
+            None => Ok(()),
+            Some(_) => refuse(
+                "this datacenter keeps files only and runs no jobs: its files are in a store that \
+                 jobs cannot see as /pfs; use `backend: local` with `mount: true`, or a directory \
+                 for `files:`",
+            ),
+        };
+    }
+    if datacenter.sandbox.is_none() {
+        return refuse(
+            "jobs of this datacenter see their files by a mount, which only jobs that are kept \
+             apart can have: run the server as root on a kernel that permits it",
+        );
+    }
+    Ok(())
+}
+
 impl Paths {
     /// Where they are in a directory of this machine.
     pub(super) fn plain(datacenter: &Datacenter, row: &JobRow) -> Result<Paths> {
@@ -63,6 +98,17 @@ impl Paths {
             public: datacenter.store.public(),
             workspace: datacenter.store.locate(&path),
         })
+    }
+
+    /// What stands for them before there is a mount, for checks alone.
+    pub(super) fn imagined(datacenter: &Datacenter, row: &JobRow) -> Result<Paths> {
+        match datacenter.config.store_url() {
+            None => Paths::plain(datacenter, row),
+            Some(_) => {
+                let root = datacenter.store.root().to_owned();
+                Ok(Paths { home: root.clone(), public: root.clone(), workspace: root })
+            }
+        }
     }
 
     fn mounted(top: &Path, row: &JobRow) -> Result<Paths> {
@@ -82,16 +128,7 @@ pub(super) async fn mount(
     row: &JobRow,
     uid: u32,
 ) -> Result<Paths> {
-    if datacenter.sandbox.is_none() {
-        let message = "jobs of this datacenter see their files by a mount, which only jobs that are \
-                       kept apart can have: run the server as root on a kernel that permits it";
-        return Err(Error::new(Kind::Unsupported, message).with("datacenter", &datacenter.name));
-    }
-    if cloud.config.tls.is_some() {
-        let message = "files are mounted over plain HTTP on this machine, and the server speaks TLS \
-                       alone: put a proxy with the certificate in front of it";
-        return Err(Error::new(Kind::Unsupported, message).with("datacenter", &datacenter.name));
-    }
+    check(datacenter)?;
     let folder = folder(cloud, datacenter, row);
     let top = folder.join("pfs");
     if !is_there(cloud, datacenter, row).await {
@@ -110,6 +147,55 @@ pub(super) async fn is_there(cloud: &Cloud, datacenter: &Datacenter, row: &JobRo
     // Only the mount has it; one without a process is an error.
     let look = blocking(move || Ok(fs::metadata(top).is_ok()));
     matches!(tokio::time::timeout(ANSWER, look).await, Ok(Ok(true)))
+}
+
+/// Where mounts reach the server.
+fn socket(cloud: &Cloud) -> PathBuf {
+    cloud.config.data_dir.join("mounts").join("socket")
+}
+
+/// Serves mounts until the server ends. Of several servers of one data directory one does it, and
+/// another when that one has gone.
+pub(crate) async fn serve(cloud: Arc<Cloud>) {
+    if !cloud.datacenters.values().any(|datacenter| datacenter.config.is_mounted()) {
+        return;
+    }
+    let mut stopping = cloud.stopping.clone();
+    let path = socket(&cloud);
+    loop {
+        if let Err(error) = listen(&cloud, &path).await {
+            tracing::warn!(error = error.chain(), "files of jobs cannot be mounted now");
+        }
+        tokio::select! {
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+            () = tokio::time::sleep(ANSWER) => {}
+        }
+    }
+}
+
+/// Serves on the socket as long as it is this server's, unless another server is there.
+async fn listen(cloud: &Arc<Cloud>, path: &Path) -> Result<()> {
+    let refused = |source| {
+        Error::io("cannot use the socket of mounts", source).with("socket", path.display())
+    };
+    if UnixStream::connect(path).await.is_ok() {
+        return Ok(());
+    }
+    crate::files::make_private(path.parent().unwrap_or(path))?;
+    match fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            return Err(refused(source));
+        }
+        _ => {}
+    }
+    let listener = UnixListener::bind(path).map_err(refused)?;
+    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let app = crate::router::router(Arc::clone(cloud)).layer(Extension(ConnectInfo(peer)));
+    let mut stopping = cloud.stopping.clone();
+    let ended = async move {
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    };
+    axum::serve(listener, app).with_graceful_shutdown(ended).await.map_err(refused)
 }
 
 /// Unmounts the files of a job, and revokes the token. Doing it again is no error.
@@ -149,15 +235,15 @@ fn prepare(cloud: &Cloud, folder: &Path, row: &JobRow) -> Result<()> {
     let refused = |source| {
         Error::io("the files of a job cannot be mounted", source).with("folder", folder.display())
     };
-    let address = cloud.address.get().copied();
-    let address = address.ok_or_else(|| Error::new(Kind::Unavailable, "the server is starting"))?;
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(folder.join("pfs")).map_err(refused)?;
     let config = serde_json::json!({
         "datacenters": [{
             "name": row.datacenter,
             "username": row.username,
-            "endpoint": format!("http://{}", reachable(address)),
+            // A name for requests; what is behind it is the socket.
+            "endpoint": "http://localhost",
+            "socket": socket(cloud).display().to_string(),
         }],
         "current-datacenter": row.datacenter,
     });
@@ -166,16 +252,6 @@ fn prepare(cloud: &Cloud, folder: &Path, row: &JobRow) -> Result<()> {
     let file = options.write(true).create(true).truncate(true).mode(0o600);
     let mut file = file.open(folder.join("config")).map_err(refused)?;
     std::io::Write::write_all(&mut file, config.to_string().as_bytes()).map_err(refused)
-}
-
-/// The address by which this machine reaches a listener.
-pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
-    match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-        _ => {}
-    }
-    address
 }
 
 /// Starts the process, and waits until the files are there.
@@ -220,19 +296,4 @@ async fn start(cloud: &Cloud, folder: &Path, uid: u32, token: &str) -> Result<()
 fn late() -> Error {
     let message = "the files of the job cannot be mounted: it takes too long";
     Error::new(Kind::Timeout, message)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_listener_on_all_addresses_is_reached_on_this_machine() {
-        let check = |listen: &str, expect: &str| {
-            assert_eq!(reachable(listen.parse().unwrap()).to_string(), expect);
-        };
-        check("0.0.0.0:8080", "127.0.0.1:8080");
-        check("[::]:8080", "[::1]:8080");
-        check("10.1.2.3:80", "10.1.2.3:80");
-    }
 }

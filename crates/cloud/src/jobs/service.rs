@@ -1,6 +1,6 @@
 //! The rules of jobs: who may see and change which, and what is accepted.
 
-use super::mounts::Paths;
+use super::mounts::{self, Paths};
 use super::need::Need;
 use super::row::{JobRow, Stage};
 use super::start;
@@ -66,7 +66,7 @@ pub(crate) async fn submit_by(
     door: FrontDoor<'_>,
 ) -> Result<(JobRow, bool)> {
     let place = Arc::clone(cloud.datacenter(datacenter)?);
-    place.store.check_jobs()?;
+    mounts::check(&place)?;
     let Submit { request, mut spec, package } = submit;
     if request.is_empty() || request.len() > REQUEST_BYTES_MAX {
         let message = format!("request: use 1 to {REQUEST_BYTES_MAX} bytes, drawn at random");
@@ -144,8 +144,8 @@ pub(crate) async fn submit_by(
         blocking(move || place.store.ensure_home(&username, owner)).await?;
     }
     let secrets = start::secrets(cloud, &row).await?;
-    // A mount is made when the job starts; until then the store's own directories stand for it.
-    let paths = Paths::plain(&place, &row)?;
+    // A mount is made when the job starts.
+    let paths = Paths::imagined(&place, &row)?;
     let limits = quotas::limits(cloud, datacenter, &caller.username).await?;
     let brought = start::Brought { manifest, secrets, paths, limits: limits.clone() };
     let built = start::build(cloud, &place, &row, user.posix_uid, brought)?;
@@ -254,16 +254,23 @@ fn check_queue(place: &Datacenter, spec: &contract::job::JobSpec) -> Result<()> 
 }
 
 /// Refuses a package that is not there.
-async fn check_present(place: &Arc<Datacenter>, path: PfsPath) -> Result<()> {
-    let place = Arc::clone(place);
-    blocking(move || match place.store.has_directory(&path)? {
+async fn check_present(place: &Datacenter, path: PfsPath) -> Result<()> {
+    match has_directory(place, &path).await? {
         true => Ok(()),
         false => {
             let message = "there is no such directory: upload the package first";
             Err(Error::new(Kind::NotFound, message).with("package", path))
         }
-    })
-    .await
+    }
+}
+
+/// Whether there is a directory of the file system. Links are not followed.
+pub(crate) async fn has_directory(place: &Datacenter, path: &PfsPath) -> Result<bool> {
+    match place.files.stat(path.clone()).await {
+        Ok(entry) => Ok(entry.is_directory()),
+        Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Invalid) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// The job that somebody means: by uid, or the newest of a name. Others' jobs are not there, except

@@ -34,7 +34,7 @@ pub(super) async fn start(
         let (datacenter, username) = (Arc::clone(datacenter), row.username.clone());
         blocking(move || datacenter.store.ensure_home(&username, owner)).await?;
     }
-    let paths = match datacenter.config.mount {
+    let paths = match datacenter.config.is_mounted() {
         true => mounts::mount(cloud, datacenter, row, user.posix_uid).await?,
         false => Paths::plain(datacenter, row)?,
     };

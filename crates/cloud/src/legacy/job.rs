@@ -179,11 +179,11 @@ async fn try_submit(cloud: &Arc<Cloud>, caller: &Caller, body: Value) -> Result<
         .map_err(|error| Error::invalid(format!("the body cannot be read: {error}")))?;
     let mut spec = body.spec()?;
     let place = place(cloud, &body.datacenter)?;
-    place.store.check_jobs()?;
     // The original's place for packages; a package that lies elsewhere in the home is named.
     let own = PfsPath::home(&place.name, &caller.username)?;
     let own = own.join(&format!("jobs/{}", body.name))?;
-    let is_named = body.job_package.starts_with("/pfs/") && !place.store.has_directory(&own)?;
+    let is_named =
+        body.job_package.starts_with("/pfs/") && !service::has_directory(&place, &own).await?;
     let package = if is_named { locate(cloud, &body.job_package)? } else { own };
     spec.package = package.to_string();
     let request = crate::random::word::<20>()?;

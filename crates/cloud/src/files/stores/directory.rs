@@ -19,9 +19,9 @@ use contract::{Error, Kind, Result};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Timespec,
-    Timestamps, Uid, fchmod, fchown, fsync, futimens, mkdirat, openat2, renameat, renameat_with,
-    statat, syncfs, unlinkat,
+    AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Statx, StatxFlags,
+    Timespec, Timestamps, Uid, fchmod, fchown, fsync, futimens, mkdirat, openat2, renameat,
+    renameat_with, statx, syncfs, unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -118,9 +118,9 @@ impl Directory {
         let stat = match parent_of(path) {
             Ok((parent, name)) => {
                 let above = self.reach(&parent, DIRECTORY)?;
-                statat(&above, name, AtFlags::SYMLINK_NOFOLLOW)
+                look(&above, name)
             }
-            Err(_) => rustix::fs::fstat(self.reach(path, DIRECTORY)?),
+            Err(_) => look_at(self.reach(path, DIRECTORY)?),
         };
         Ok(entry(path.to_string(), &stat.map_err(|errno| refused(errno, path))?))
     }
@@ -135,7 +135,7 @@ impl Directory {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            match look(&directory, name) {
                 Ok(stat) => {
                     let path = format!("{path}/{}", name.to_string_lossy());
                     entries.push(entry(path, &stat));
@@ -157,7 +157,7 @@ impl Directory {
             Kind::Io => not_a_file(path),
             _ => error,
         })?;
-        let stat = rustix::fs::fstat(&file).map_err(|errno| refused(errno, path))?;
+        let stat = look_at(&file).map_err(|errno| refused(errno, path))?;
         let entry = entry(path.to_string(), &stat);
         match entry.kind {
             EntryKind::File => Ok((entry, file.into())),
@@ -205,7 +205,7 @@ impl Directory {
             Some(above) => above.try_clone().map_err(|source| trouble(source, &file.path))?,
             None => self.make_above(&file.path, file.owner)?.0,
         };
-        let there = match statat(&above, name, AtFlags::SYMLINK_NOFOLLOW) {
+        let there = match look(&above, name) {
             Ok(stat) => Some(entry(file.path.to_string(), &stat)),
             Err(Errno::NOENT) => None,
             Err(errno) => return Err(failed(errno)),
@@ -225,7 +225,7 @@ impl Directory {
             }
             renamed => renamed.map_err(failed)?,
         }
-        let stat = statat(&above, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+        let stat = look(&above, name).map_err(failed)?;
         touched.insert(parent, above);
         Ok(entry(file.path.to_string(), &stat))
     }
@@ -259,8 +259,8 @@ impl Directory {
     fn remove_now(&self, path: &PfsPath, is_recursive: bool) -> Result<()> {
         let (above, name) = self.above(path)?;
         let failed = |errno| refused(errno, path);
-        let stat = statat(&above, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
-        match FileType::from_raw_mode(stat.st_mode) {
+        let stat = look(&above, name).map_err(failed)?;
+        match kind_of(&stat) {
             FileType::Directory if is_recursive => {
                 // Below an open directory it neither follows links nor leaves the tree.
                 let tree = format!("/proc/self/fd/{}/{name}", above.as_raw_fd());
@@ -282,7 +282,7 @@ impl Directory {
         parent_of(path)?;
         let failed = |errno| refused(errno, path);
         let file = self.reach(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
-        let kind = FileType::from_raw_mode(rustix::fs::fstat(&file).map_err(failed)?.st_mode);
+        let kind = kind_of(&look_at(&file).map_err(failed)?);
         if !matches!(kind, FileType::RegularFile | FileType::Directory) {
             return Err(not_a_file(path));
         }
@@ -302,17 +302,17 @@ impl Directory {
         match change {
             Change::Write(offset, bytes) => {
                 let file = File::from(self.reach(path, flags)?);
-                let stat = rustix::fs::fstat(&file).map_err(failed)?;
-                if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+                let stat = look_at(&file).map_err(failed)?;
+                if kind_of(&stat) != FileType::RegularFile {
                     return Err(not_a_file(path));
                 }
                 file.write_all_at(bytes, *offset).map_err(|source| trouble(source, path))
             }
             Change::Touch(bytes) => {
                 let (above, name) = self.make_above(path, owner)?;
-                if let Ok(stat) = statat(&above, name, AtFlags::SYMLINK_NOFOLLOW) {
-                    match FileType::from_raw_mode(stat.st_mode) {
-                        FileType::RegularFile if stat.st_size.cast_unsigned() == *bytes => {
+                if let Ok(stat) = look(&above, name) {
+                    match kind_of(&stat) {
+                        FileType::RegularFile if stat.stx_size == *bytes => {
                             return Ok(());
                         }
                         FileType::Directory => return Err(is_a_directory(path)),
@@ -450,8 +450,8 @@ impl Source for Plain {
 
 impl Plain {
     fn check(&self) -> Result<()> {
-        let stat = rustix::fs::fstat(&self.file).map_err(|_| changed())?;
-        // Not its etag, which changes when its name goes to another file.
+        let stat = look_at(&self.file).map_err(|_| changed())?;
+        // Not its etag, which may change when its name goes to another file.
         let now = entry(String::new(), &stat);
         match (now.bytes, now.modified_ms) == self.as_of {
             true => Ok(()),
@@ -495,37 +495,60 @@ fn own(file: impl AsFd, owner: Owner) -> rustix::io::Result<()> {
     }
 }
 
-fn entry(path: String, stat: &Stat) -> Entry {
-    let kind = match FileType::from_raw_mode(stat.st_mode) {
+/// What a name in a directory is. A link is one.
+fn look(directory: impl AsFd, name: impl rustix::path::Arg) -> rustix::io::Result<Statx> {
+    statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, FACTS)
+}
+
+/// What was opened.
+fn look_at(file: impl AsFd) -> rustix::io::Result<Statx> {
+    statx(file, "", AtFlags::EMPTY_PATH, FACTS)
+}
+
+const FACTS: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+
+fn kind_of(stat: &Statx) -> FileType {
+    FileType::from_raw_mode(stat.stx_mode.into())
+}
+
+fn entry(path: String, stat: &Statx) -> Entry {
+    let kind = match kind_of(stat) {
         FileType::RegularFile => EntryKind::File,
         FileType::Directory => EntryKind::Directory,
         FileType::Symlink => EntryKind::Link,
         _ => EntryKind::Other,
     };
     let is_file = kind == EntryKind::File;
-    let modified_ms = stat.st_mtime.saturating_mul(1000)
-        + i64::try_from(stat.st_mtime_nsec / 1_000_000).unwrap_or(0);
+    let modified_ms =
+        stat.stx_mtime.tv_sec.saturating_mul(1000) + i64::from(stat.stx_mtime.tv_nsec / 1_000_000);
     Entry {
         path,
         kind,
-        bytes: if is_file { stat.st_size.cast_unsigned() } else { 0 },
+        bytes: if is_file { stat.stx_size } else { 0 },
         modified_ms: u64::try_from(modified_ms).unwrap_or(0),
-        mode: stat.st_mode & 0o777,
+        mode: u32::from(stat.stx_mode) & 0o777,
         etag: if is_file { etag(stat) } else { String::new() },
     }
 }
 
 /// Changes with every change of the content, without reading it.
-fn etag(stat: &Stat) -> String {
+///
+/// A number of a file that was removed is used again, and times of change are what people say, so
+/// the time of its birth is in it. Where the file system has none, the time of the last change of
+/// anything takes its place: there other permissions look like another content.
+fn etag(stat: &Statx) -> String {
+    let has_birth = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
+    let birth = if has_birth { stat.stx_btime } else { stat.stx_ctime };
     let facts = format!(
-        "{} {} {} {}.{} {}.{}",
-        stat.st_dev,
-        stat.st_ino,
-        stat.st_size,
-        stat.st_mtime,
-        stat.st_mtime_nsec,
-        stat.st_ctime,
-        stat.st_ctime_nsec
+        "{}:{} {} {} {}.{} {}.{}",
+        stat.stx_dev_major,
+        stat.stx_dev_minor,
+        stat.stx_ino,
+        stat.stx_size,
+        stat.stx_mtime.tv_sec,
+        stat.stx_mtime.tv_nsec,
+        birth.tv_sec,
+        birth.tv_nsec
     );
     Checksum::of(facts.as_bytes()).to_string()[..32].to_owned()
 }

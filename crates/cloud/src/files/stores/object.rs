@@ -16,11 +16,13 @@
 //! A server that is killed in the middle leaves parts of a multipart upload, which nobody sees:
 //! [`parts`] removes those of S3, and Google and Azure do it themselves.
 
+mod carrier;
 mod connect;
 mod parts;
 mod publish;
 mod rename;
 
+use self::carrier::is_unreachable;
 use super::{
     Files, Opened, Publication, Renaming, Source, disk_full, file_on_the_way, is_a_directory,
     missing, not_empty, parent_of, plain_directory, relative, replaced,
@@ -463,11 +465,6 @@ fn refused(error: opendal::Error, path: &PfsPath) -> Error {
         return Error::invalid(message).with("path", path).because(error);
     }
     trouble(error).with("path", path)
-}
-
-/// Whether nobody answered at all. After the last attempt the error no longer says so itself.
-fn is_unreachable(error: &opendal::Error) -> bool {
-    error.kind() == ErrorKind::Unexpected && error.to_string().contains("send http request")
 }
 
 /// The store refuses, and it is not about one file.

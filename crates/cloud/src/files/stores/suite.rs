@@ -98,6 +98,7 @@ pub(crate) async fn all(bench: &Bench) {
     things_are_removed(bench).await;
     files_and_directories_are_not_mixed_up(bench).await;
     what_is_there_is_counted(bench).await;
+    permissions_are_no_content(bench).await;
     a_reader_never_gets_two_files(bench).await;
     whoever_looks_sees_a_whole_file(bench).await;
     one_of_many_creators_wins(bench).await;
@@ -235,6 +236,20 @@ async fn what_is_there_is_counted(bench: &Bench) {
     assert_eq!(usage, DiskUsage { bytes: 1000, files: 1, directories: 0 });
     let none = measure(&*bench.files, bench.path("counted/none")).await;
     assert_eq!(Bench::kind(none), Some(Kind::NotFound));
+}
+
+/// Other permissions do not look like another content, where they can be changed at all.
+async fn permissions_are_no_content(bench: &Bench) {
+    let before = bench.put("dressed/file", b"1").await.unwrap();
+    let dress = |text: &str, mode| bench.files.dress(bench.path(text), Some(mode), None);
+    match dress("dressed/file", 0o600).await {
+        Err(error) => assert_eq!(error.kind(), Kind::Unsupported),
+        Ok(after) => {
+            assert_eq!((after.mode, after.etag), (0o600, before.etag));
+            assert_eq!(dress("dressed", 0o700).await.unwrap().mode, 0o700);
+            assert_eq!(Bench::kind(dress("dressed/none", 0o600).await), Some(Kind::NotFound));
+        }
+    }
 }
 
 /// Somebody who reads while the file is replaced has the old one, or is told.

@@ -1,17 +1,18 @@
 //! From a URL and credentials to a store that was tried.
 
+use super::carrier::{carrier, is_unreachable};
 use crate::config::{Credential, Scheme, StoreConfig, StoreUrl};
 use base64::Engine;
 use contract::{Error, Kind, Result};
 use futures_util::StreamExt;
 use opendal::layers::{RetryLayer, TimeoutLayer};
 use opendal::services::{Azblob, Gcs, Oss, S3};
-use opendal::{ErrorKind, HttpTransporter, Operator};
-use opendal_http_transport_reqwest::ReqwestTransport;
+use opendal::{ErrorKind, Operator};
 use std::time::Duration;
 
-/// A request may take so long, and no more is waited for the next piece of an answer.
-pub(super) const REQUEST: Duration = Duration::from_secs(60);
+/// A request may take so long, and no more is waited for the next piece of an answer. More than for
+/// its beginning, so that it is known who is late.
+pub(super) const REQUEST: Duration = Duration::from_secs(90);
 /// A request that broke off is tried again so often.
 const RETRIES: usize = 4;
 /// Where nobody says. What is not Amazon's own ignores it.
@@ -31,17 +32,10 @@ pub(super) fn connect(url: &StoreUrl, config: &StoreConfig) -> Result<Operator> 
     let operator = operator.map_err(|error| {
         Error::invalid("the settings of the store cannot be used").because(error)
     })?;
-    let context = operator.context().with_http_transport(transport());
+    let context = operator.context().with_http_transport(carrier());
     let timeout = TimeoutLayer::new().with_timeout(REQUEST).with_io_timeout(REQUEST);
     let retry = RetryLayer::new().with_max_times(RETRIES).with_jitter();
     Ok(operator.with_context(context).layer(timeout).layer(retry))
-}
-
-/// What carries requests.
-pub(super) fn transport() -> HttpTransporter {
-    // Whoever was first has the same one.
-    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-    HttpTransporter::new(ReqwestTransport::default())
 }
 
 fn text(credential: Option<&Credential>) -> &str {
@@ -137,7 +131,7 @@ fn told(error: opendal::Error) -> Error {
         ErrorKind::PermissionDenied => {
             (Kind::Unauthenticated, "the store refuses the credentials: look at `store:`")
         }
-        _ if error.is_temporary() || super::is_unreachable(&error) => {
+        _ if error.is_temporary() || is_unreachable(&error) => {
             (Kind::Unavailable, "the store cannot be reached: look at `store.endpoint`")
         }
         _ => (Kind::Io, "the store cannot be used"),

@@ -3,7 +3,8 @@
 //! OpenDAL has no call for them, so the two requests are made here: the list of what is under way in
 //! the bucket, and the end of one. Only what is below our own keys is touched.
 
-use super::connect::{REGION, transport};
+use super::carrier::carrier;
+use super::connect::REGION;
 use crate::config::{Credential, Scheme, StoreConfig, StoreUrl};
 use contract::{Error, Kind, Result};
 use http::{Method, Request};
@@ -42,7 +43,7 @@ impl Parts {
             return None;
         }
         let region = config.region.as_deref().unwrap_or(REGION);
-        let context = Context::new().with_http_send(transport()).with_env(OsEnv);
+        let context = Context::new().with_http_send(carrier()).with_env(OsEnv);
         let request = RequestSigner::new("s3", region);
         let text = |credential: &Option<Credential>| {
             credential.as_ref().map_or("", Credential::expose).to_owned()
@@ -68,7 +69,7 @@ impl Parts {
             false => format!("{}/", url.path),
         };
         Some(Parts {
-            transport: transport(),
+            transport: carrier(),
             signer,
             bucket: format!("{endpoint}/{}", url.authority),
             tops: [format!("{prefix}home/"), format!("{prefix}public/")],
