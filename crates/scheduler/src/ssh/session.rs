@@ -47,7 +47,7 @@ const SHIELD: [&str; 3] = ["sh", "-c", "trap '' INT QUIT; exec ssh \"$@\""];
 
 impl Session {
     /// Connects, and checks that the same release is there.
-    pub(crate) async fn open(
+    pub(super) async fn open(
         reach: &Reach,
         host: &Host,
         control: &Path,
