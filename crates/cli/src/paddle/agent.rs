@@ -7,10 +7,10 @@ use crate::rank::find_rank;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
 use scheduler::meeting::{CONDUCTOR, KEY, Meeting, Member};
+use scheduler::mpi::rank::Rank;
 use scheduler::slurm::{Agent, plan};
-use scheduler::ssh::node::{self, Config};
-use scheduler::ssh::package::expand;
-use std::path::PathBuf;
+use scheduler::ssh::node;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -49,11 +49,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         may_repeat: true,
     };
     let config = crate::node::config()?;
-    let directory = expand(&args.directory, &config.home);
+    let directory = match args.directory.strip_prefix("~/") {
+        Some(below) => config.home.join(below),
+        None => PathBuf::from(&args.directory),
+    };
+    let rank = find_rank()?;
+    let directory = directory.join(rank.rank.to_string());
     let agent = Agent {
         meeting,
         linger: Duration::from_secs(args.linger),
-        own: member(args, directory)?,
+        own: member(args, &rank, &directory)?,
+        directory,
         config,
         hidden: vec![KEY.to_owned(), CONDUCTOR.to_owned()],
     };
@@ -79,8 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// How this agent introduces itself.
-fn member(args: &Args, directory: PathBuf) -> Result<Member> {
-    let rank = find_rank()?;
+fn member(args: &Args, rank: &Rank, directory: &Path) -> Result<Member> {
     let address = match args.nics.as_str() {
         "" => String::new(),
         nic => node::address_of(nic)?.to_string(),
@@ -95,7 +100,7 @@ fn member(args: &Args, directory: PathBuf) -> Result<Member> {
         address,
         paddle: crate::this_program()?.program.to_string_lossy().into_owned(),
         // Two levels below what is this node's alone: supervisors note there who has which GPU.
-        directory: directory.join(rank.rank.to_string()).join("job").join("machine"),
+        directory: directory.join("job").join("machine"),
         gpus: gpus.map(str::to_owned).collect(),
     })
 }

@@ -231,10 +231,12 @@ fn a_controller_that_is_gone_for_a_while_is_waited_for() {
         record.reason.contains("controller does not answer")
     });
     job.write(0, "go", "");
-    assert_eq!(job.await_end().state, JobState::Succeeded);
+    let record = job.await_end();
+    assert_eq!(record.state, JobState::Succeeded, "{record:#?}");
     own.start_controller();
     own.call("scontrol", &["update", "PartitionName=main", "State=UP"]);
-    assert_eq!(waiting.await_end().state, JobState::Succeeded);
+    let record = waiting.await_end();
+    assert_eq!(record.state, JobState::Succeeded, "{record:#?}");
 }
 
 /// Nodes of which each has its own files, and none those of this machine.

@@ -51,11 +51,11 @@ impl Cluster {
         text(&output.stdout)
     }
 
-    /// Ends the controller.
+    /// Ends the controller, which writes down what it knows.
     pub(crate) fn stop_controller(&self) {
         let pid = std::fs::read_to_string(self.folder.join("slurmctld.pid")).unwrap();
         let mut kill = Command::new("kill");
-        assert!(kill.args(["-KILL", pid.trim()]).status().unwrap().success());
+        assert!(kill.args(["-TERM", pid.trim()]).status().unwrap().success());
         let process = Path::new("/proc").join(pid.trim());
         wait_until("the controller has ended", || !process.join("exe").exists());
     }
@@ -151,7 +151,8 @@ pub(crate) fn start() -> Option<Cluster> {
         let asked = command.args(["-h", "-N", "-o", "%T"]).env("SLURM_CONF", cluster.conf());
         let output = asked.output().unwrap();
         let states = String::from_utf8_lossy(&output.stdout).into_owned();
-        states.lines().filter(|state| *state == "idle").count() == NODES.len()
+        // A line for each node in each of its partitions.
+        states.lines().count() >= NODES.len() && states.lines().all(|state| state == "idle")
     });
     Some(cluster)
 }

@@ -28,6 +28,8 @@ pub struct Agent {
     pub linger: Duration,
     /// How it introduces itself.
     pub own: Member,
+    /// What is this agent's alone, with the directory of its supervisor in it.
+    pub directory: PathBuf,
     /// What it knows of its node.
     pub config: node::Config,
     /// Variables that programs must not see.
@@ -75,8 +77,9 @@ impl Agent {
         if let Some(directory) = directory {
             let _ = disk::remove_tree(&directory);
         }
-        let _ = disk::remove_tree(&self.own.directory);
-        let _ = self.own.directory.parent().map(std::fs::remove_dir);
+        let _ = disk::remove_tree(&self.directory);
+        // Shared by agents of nodes that share their files: gone with the last of them.
+        let _ = self.directory.parent().map(std::fs::remove_dir);
         Ok(())
     }
 

@@ -236,6 +236,12 @@ impl<'a> Desk<'a> {
             return Error::new(Kind::Conflict, reason);
         }
         let (kind, message) = match told.exit_code {
+            _ if told.is_mute => (
+                Kind::Unsupported,
+                "the workspace is not there on the nodes, or cannot be written to: use a directory \
+                 of a file system that all nodes share, or send the program with \
+                 --job_dispatch_package",
+            ),
             Some(NO_PADDLE) => (
                 Kind::NotFound,
                 "paddle is not on the nodes: install it there, or name it with --remote_paddle",

@@ -105,6 +105,9 @@ const REASONS: [(&str, &str); 27] = [
     ("InvalidQOS", "its QOS is not valid any more: kill it, and submit it with another"),
 ];
 
+/// The signal that Slurm names where it cannot open the output of a script.
+const MUTE: &str = "53";
+
 /// What Slurm says of an allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
@@ -118,6 +121,8 @@ pub struct Told {
     pub ran_seconds: u64,
     /// The exit code of its script, once that is known.
     pub exit_code: Option<i32>,
+    /// Whether Slurm could not open the file for what the script prints.
+    pub is_mute: bool,
 }
 
 /// The format that [`parse_queue`] reads, for `squeue --format`.
@@ -134,6 +139,7 @@ pub(super) fn parse_queue(text: &str) -> Result<Vec<(u64, Told, String)>> {
             reason: reason.to_owned(),
             ran_seconds: seconds(ran).unwrap_or(0),
             exit_code: None,
+            is_mute: false,
         };
         Ok((id.parse().map_err(|_| senseless(line))?, told, comment.to_owned()))
     };
@@ -163,13 +169,14 @@ pub(super) fn parse_description(text: &str) -> Result<Told> {
 fn told(state: &str, reason: &str, code: &str) -> Result<Told> {
     // `CANCELLED by 1000`, where it is known by whom.
     let state = state.split_whitespace().next().unwrap_or_default();
-    let code = code.split_once(':').map_or(code, |(code, _)| code);
+    let (code, signal) = code.split_once(':').unwrap_or((code, ""));
     Ok(Told {
         phase: phase(state)?,
         state: state.to_owned(),
         reason: reason.to_owned(),
         ran_seconds: 0,
         exit_code: code.parse().ok(),
+        is_mute: signal == MUTE,
     })
 }
 
@@ -205,6 +212,7 @@ impl Told {
             reason: String::new(),
             ran_seconds: 0,
             exit_code: None,
+            is_mute: false,
         }
     }
 
