@@ -35,6 +35,7 @@ datacenters:
   capacity: {{replicas: 8}}
   queues:
   - {{name: fcr, time_limit_seconds_max: 1800, node: {{kind: cpu}}}}
+  - {{name: demo}}
   - {{name: fcr-slow, time_limit_seconds_max: 359999, nodes_max: 2, priorities: [low, normal]}}
 stores:
 - url: file://{store}
@@ -93,7 +94,7 @@ def test_what_a_queue_or_a_store_does_not_allow_is_refused(receiver, store, tmp_
         return receiver.train(more.pop("work_dir", work_dir), *flags, check=False, **more)
 
     error = refused("--where", "no-such")
-    assert "no such queue" in error and "fcr, fcr-slow" in error
+    assert "no such queue" in error and "fcr, demo, fcr-slow" in error
     error = refused("--where", "fcr", "--time_limit", "01:00:00")
     assert "00:30:00 (1800 seconds)" in error and "01:00:00 (3600 seconds)" in error
     assert "has none: give it one" in refused("--where", "fcr")
@@ -333,7 +334,7 @@ def run_demo(receiver, name, *flags):
         for each in names:
             shutil.copytree(EXAMPLES / each, folder / each)
     demo = folder / "cluster_train" / name
-    output = receiver.run("sh", "run.sh", *flags, folder=demo)[1]
+    output = receiver.run("sh", "run.sh", "--where", "demo", *flags, folder=demo)[1]
     job = re.search(r"^jobid=(\S+)$", output, re.MULTILINE).group(1)
     receiver.wait(job, "succeeded")
     return job
@@ -376,6 +377,7 @@ def check_demos_in(tmp_path, files, settings, fs_name, top):
     config = f"""
 datacenters:
 - name: local
+  queues: [{{name: demo}}]
 - name: archive
   files: {files}
   store: {settings}
