@@ -1,11 +1,15 @@
 """`paddle cluster_train` with real receivers, nodes and stores: on this machine, ssh and MPI."""
 
+import json
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import urllib.error
+import urllib.parse
+import urllib.request
 
 import processes
 import pytest
@@ -35,6 +39,7 @@ datacenters:
   capacity: {{replicas: 8}}
   queues:
   - {{name: fcr, time_limit_seconds_max: 1800, node: {{kind: cpu}}}}
+  - {{name: demo}}
   - {{name: fcr-slow, time_limit_seconds_max: 359999, nodes_max: 2, priorities: [low, normal]}}
 stores:
 - url: file://{store}
@@ -93,7 +98,7 @@ def test_what_a_queue_or_a_store_does_not_allow_is_refused(receiver, store, tmp_
         return receiver.train(more.pop("work_dir", work_dir), *flags, check=False, **more)
 
     error = refused("--where", "no-such")
-    assert "no such queue" in error and "fcr, fcr-slow" in error
+    assert "no such queue" in error and "fcr, demo, fcr-slow" in error
     error = refused("--where", "fcr", "--time_limit", "01:00:00")
     assert "00:30:00 (1800 seconds)" in error and "01:00:00 (3600 seconds)" in error
     assert "has none: give it one" in refused("--where", "fcr")
@@ -286,6 +291,59 @@ def test_receivers_come_from_local_config_and_the_first_that_is_there_is_used(re
     assert code != 0 and "none of the 1 receivers is there" in error
 
 
+def status_of(url, token, data=None, method="GET"):
+    """The status of a call with the token of a node."""
+    headers = {"Authorization": f"Stage {token}"} if token else {}
+    request = urllib.request.Request(url, data=data, method=method, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_the_token_of_a_node_is_good_for_its_own_job_alone(receiver, store):
+    work_dir = make_data(store / "toy")
+    # A user can read what their own node was told.
+    tells = "tr '\\0' '\\n' < /proc/$PPID/environ | grep PADDLE_STAGE= || true; "
+    receiver.program(hook=WAITING_HOOK.replace("while", tells + "while"))
+    jobs = [receiver.train(work_dir, nodes=1, name=name) for name in ("one", "other")]
+    stages = []
+    for job in jobs:
+        receiver.wait_for_line(job, "PADDLE_STAGE=")
+        text = re.search(r"PADDLE_STAGE=(\{.*\})", receiver.logs(job)).group(1)
+        stages.append(json.loads(text))
+    (one, other), token = stages, stages[0]["token"]
+    url = f"{one['url']}/api/v2/stages/{one['job']}"
+    assert status_of(f"{url}?rank=0", token) == 200
+    assert status_of(f"{url}?rank=1", token) == 400
+    assert status_of(f"{url}?rank=0", "") == 401
+    assert status_of(f"{url}?rank=0", other["token"]) == 401
+    assert status_of(f"{other['url']}/api/v2/stages/{other['job']}?rank=0", token) == 401
+    assert status_of(f"{one['url']}/api/v2/datacenters", token) == 401
+    assert status_of(f"{url}/files/0?offset=0&bytes=99999999", token) == 400
+    assert status_of(f"{url}/files/99?offset=0&bytes=1", token) == 404
+    sum_of_nothing = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
+
+    def put(path, checksum=sum_of_nothing):
+        query = urllib.parse.urlencode({"rank": 0, "path": path, "checksum": checksum})
+        return status_of(f"{url}/results?{query}", token, data=b"", method="PUT")
+
+    for path in ("../x", "log/rank-00001/x", "log/rank-00000/../../../x", "/etc/x", "train/x"):
+        assert put(path) == 400, path
+    assert put("log/rank-00000/damaged", "00" * 32) >= 400
+    assert put("log/rank-00000/mine") == 204
+    (receiver.data / "files/local/public/go").write_text("")
+    for job in jobs:
+        receiver.wait(job, "succeeded")
+    assert status_of(f"{url}?rank=0", token) == 403
+    # Both began before either had sent anything, and neither writes where the other does.
+    assert len(list(work_dir.glob("output*/output/rank-00000/pass-00000/done"))) == 2
+    sent = {path.name for path in work_dir.glob("output*/log/rank-00000/*")}
+    assert "mine" in sent and "damaged" not in sent
+    assert not (work_dir / "x").exists()
+
+
 def test_nodes_on_ssh_hosts(tmp_path, store):
     with started_hosts(tmp_path / "hosts", 2) as (hosts, ssh_config):
         hosts = ", ".join(f'"{host}"' for host in hosts.split(","))
@@ -333,7 +391,7 @@ def run_demo(receiver, name, *flags):
         for each in names:
             shutil.copytree(EXAMPLES / each, folder / each)
     demo = folder / "cluster_train" / name
-    output = receiver.run("sh", "run.sh", *flags, folder=demo)[1]
+    output = receiver.run("sh", "run.sh", "--where", "demo", *flags, folder=demo)[1]
     job = re.search(r"^jobid=(\S+)$", output, re.MULTILINE).group(1)
     receiver.wait(job, "succeeded")
     return job
@@ -376,6 +434,7 @@ def check_demos_in(tmp_path, files, settings, fs_name, top):
     config = f"""
 datacenters:
 - name: local
+  queues: [{{name: demo}}]
 - name: archive
   files: {files}
   store: {settings}

@@ -12,7 +12,7 @@ use crate::http::rate::Rate;
 use crate::registries::vault::Vault;
 use crate::users::admin;
 use crate::users::throttle::Throttle;
-use crate::{Cloud, health, jobs, packages, random, router};
+use crate::{Cloud, cluster_train, health, jobs, packages, random, router};
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
@@ -232,6 +232,13 @@ async fn sweep(cloud: Arc<Cloud>) {
             tracing::warn!(error = error.chain(), "old packages stay for now");
         }
         sweep_uploads(&cloud).await;
+        let (old, age) = (Arc::clone(&cloud), cloud.config.limits.upload_hours);
+        let age = Duration::from_secs(age.saturating_mul(3600));
+        let _ = blocking(move || {
+            cluster_train::source::sweep(&old, age);
+            Ok(())
+        })
+        .await;
     }
 }
 

@@ -82,7 +82,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = cli::number::parse::<u32>)]
     pub(crate) restarts: Option<u32>,
     /// The queue it is sent to [default: the datacenter's own]
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        alias = "where",
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub(crate) queue: String,
     /// Which of two waiting jobs goes first: low, normal or high
     #[arg(long, value_name = "PRIORITY", default_value = "normal")]

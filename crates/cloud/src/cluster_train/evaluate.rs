@@ -62,7 +62,7 @@ pub(super) async fn evaluate(
     manifest: &Manifest,
     arguments: &[String],
 ) -> Result<Evaluated> {
-    let top = cloud.config.data_dir.join("cluster_train");
+    let top = cloud.config.data_dir.join(super::source::SCRATCH);
     make_private(&top)?;
     let folder = tempfile::tempdir_in(&top).map_err(unusable(&top))?;
     let (package, machine) = (folder.path().join("package"), folder.path().join("machine"));

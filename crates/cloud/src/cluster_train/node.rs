@@ -42,8 +42,6 @@ pub(crate) struct Nodes {
 const READY_MAX: usize = 10_000;
 /// A plan may have many files, and every part of a file is asked for by itself.
 const PLANS_MAX: usize = 32;
-/// Of a file of results.
-const RESULT_BYTES_MAX: u64 = 1 << 40;
 
 /// What a job's nodes are told of this server, as a secret of the job.
 pub(crate) fn stage(cloud: &Cloud, row: &JobRow) -> Result<Secret> {
@@ -227,13 +225,13 @@ pub(crate) async fn result(
     let scratch = place.scratch()?;
     let staged = scratch.path().join("data");
     let (target, body) = (staged.clone(), pieces(request.into_body()));
-    let (bytes, found) = blocking(move || {
+    let (_, found) = blocking(move || {
         let mut incoming = Incoming::new(body);
         let written = write(&target, 0, &mut incoming);
         written.map_err(|error| incoming.into_error().unwrap_or(error))
     })
     .await?;
-    if found != query.checksum || bytes > RESULT_BYTES_MAX {
+    if found != query.checksum {
         let message = "the content is not what its checksum says: send it again";
         return Err(Error::new(Kind::Damaged, message).with("path", &query.path).into());
     }

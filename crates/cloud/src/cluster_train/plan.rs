@@ -245,6 +245,22 @@ async fn output(cloud: &Cloud, source: &SourceName, wanted: &Output) -> Result<S
             return Err(Error::invalid(message).with("path", place.shown()));
         }
     };
+    // A job that has not ended may not have sent anything so far.
+    let active = super::store::active(&cloud.database).await?;
+    let other = active
+        .into_iter()
+        .find(|(_, plan)| plan.source.fs_name == source.fs_name && plan.output == *path);
+    let is_taken = is_taken || other.is_some();
+    match (wanted, other) {
+        (Output::New(_) | Output::Reused(_), Some((job, _))) => {
+            let message = "a job that has not ended sends its results there: use another \
+                           output_path, or wait";
+            return Err(Error::new(Kind::Conflict, message)
+                .with("path", place.shown())
+                .with("job", job));
+        }
+        _ => {}
+    }
     match wanted {
         Output::Derived(path) if is_taken => Ok(format!("{path}_{}", super::evaluate::moment()?)),
         _ if is_taken && !is_reused => {

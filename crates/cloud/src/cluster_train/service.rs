@@ -20,6 +20,8 @@ use contract::{Error, Kind, Result};
 use serde_json::Value;
 use std::sync::Arc;
 
+/// Memory of a trainer where its queue does not say: people cannot ask for more.
+const MEMORY: Quantity = Quantity::from_milli((2 << 30) * 1000);
 /// How long nodes have to send their results when they are told to end.
 const GRACE_SECONDS: u64 = 60;
 
@@ -62,6 +64,11 @@ pub(super) async fn accept(
         evaluate(cloud, &caller.username, user.posix_uid, &manifest, &arguments).await?
     };
     let mut wish = wish::wish(&evaluated.cluster)?;
+    if !cloud.is_isolated {
+        let note = "the configuration was evaluated with the server's own rights: this machine \
+                    cannot keep programs apart";
+        wish.notes.push(note.to_owned());
+    }
     apply(&mut spec, &mut wish, &evaluated, queue)?;
     let source = SourceName {
         fs_name: wish.fs_name.clone(),
@@ -175,7 +182,7 @@ fn describe(asked: &ClusterTrain, queue: Option<&QueueConfig>) -> Result<JobSpec
         ..JobSpec::default()
     };
     spec.resources.trainer.cpu = node.cpu;
-    spec.resources.trainer.memory = node.memory;
+    spec.resources.trainer.memory = Some(node.memory.unwrap_or(MEMORY));
     if use_gpu {
         spec.resources.trainer.gpu = node.gpu.unwrap_or(Quantity::whole(1));
     }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Which file system, as it is kept with the job. Nothing in it is secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +36,9 @@ pub(crate) struct OpenedStores(Mutex<HashMap<(String, Option<String>), Arc<dyn F
 const OPENED_MAX: usize = 1000;
 /// In a directory of the server's machine, where files are before they have names.
 const UNNAMED: &str = ".paddle-uploads";
+
+/// In the data directory, for the same, and for evaluations.
+pub(super) const SCRATCH: &str = "cluster_train";
 
 /// A path in a file system, ready to be used.
 pub(crate) struct Located {
@@ -106,7 +110,7 @@ fn outside(cloud: &Cloud, name: &SourceName, text: &str) -> Result<Located> {
     let path = PfsPath::public(OUTSIDE)?.join(below.trim_start_matches('/'))?;
     let scratch = match &store.url {
         OutsideUrl::Directory(directory) => directory.join(UNNAMED),
-        OutsideUrl::Store(_) => cloud.config.data_dir.join("cluster_train"),
+        OutsideUrl::Store(_) => cloud.config.data_dir.join(SCRATCH),
     };
     Ok(Located {
         files: cloud.opened.open(store, name.user.as_deref())?,
@@ -115,6 +119,23 @@ fn outside(cloud: &Cloud, name: &SourceName, text: &str) -> Result<Located> {
         owner: Owner::Server,
         scratch,
     })
+}
+
+/// Removes what a killed server left of files and evaluations on their way, if it is so old.
+pub(crate) fn sweep(cloud: &Cloud, age: Duration) {
+    let stores = cloud.config.stores.iter().filter_map(|store| match &store.url {
+        OutsideUrl::Directory(path) => Some(path.join(UNNAMED)),
+        OutsideUrl::Store(_) => None,
+    });
+    for folder in stores.chain([cloud.config.data_dir.join(SCRATCH)]) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let changed = entry.metadata().and_then(|found| found.modified());
+            if changed.is_ok_and(|at| at.elapsed().is_ok_and(|old| old >= age)) {
+                // Another time, if not now.
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
+    }
 }
 
 impl OpenedStores {

@@ -1,7 +1,7 @@
 //! Rows of staged jobs: what each fetches, as JSON.
 
 use super::plan::Plan;
-use crate::database::{Database, Write, failed, json, to_json};
+use crate::database::{Database, Write, failed, json, text, to_json};
 use contract::Result;
 
 /// Keeps the plan of a job, in the transaction that accepts the job.
@@ -23,4 +23,12 @@ pub(super) async fn get(database: &Database, uid: &str) -> Result<Option<Plan>> 
         .await
         .map_err(failed)?;
     row.as_ref().map(|row| json(row, "plan")).transpose()
+}
+
+/// The plans of jobs that have not ended, with their uids.
+pub(super) async fn active(database: &Database) -> Result<Vec<(String, Plan)>> {
+    let sql = "SELECT stages.job AS job, stages.plan AS plan FROM stages JOIN jobs \
+               ON jobs.uid = stages.job WHERE jobs.ended_ms IS NULL";
+    let rows = sqlx::query(sql).fetch_all(database.read()).await.map_err(failed)?;
+    rows.iter().map(|row| Ok((text(row, "job")?, json(row, "plan")?))).collect()
 }

@@ -85,6 +85,9 @@ pub(crate) fn train(args: &TrainArgs) -> Result<ExitCode> {
     let mut number = [0; 16];
     getrandom::fill(&mut number)
         .map_err(|source| Error::new(Kind::Io, "no random numbers").because(source))?;
+    // A queue says where it is; without one the datacenter of the configuration is meant.
+    let is_named = wanted.queue.is_empty() && !client.datacenter().name.is_empty();
+    let datacenter = if is_named { client.datacenter_name()? } else { String::new() };
     let asked = ClusterTrain {
         request: number.iter().map(|byte| format!("{byte:02x}")).collect(),
         job_name: wanted.job_name.clone(),
@@ -92,7 +95,7 @@ pub(crate) fn train(args: &TrainArgs) -> Result<ExitCode> {
         package: digest,
         config,
         queue: wanted.queue.clone(),
-        datacenter: String::new(),
+        datacenter,
         num_nodes: wanted.num_nodes,
         time_limit_seconds: wanted.time_limit_seconds,
         priority: wanted.priority,
