@@ -31,6 +31,7 @@ pub fn check_health(endpoint: &Endpoint, patience: Duration) -> Result<()> {
         password: None,
         endpoint: endpoint.clone(),
         ca: None,
+        socket: None,
     };
     let transport = Transport::new(&datacenter, Some(patience))?;
     let call = get("/readyz".to_owned(), "ask whether the receiver is there");

@@ -52,6 +52,7 @@ impl Receiver {
             password: None,
             endpoint: stage.url.parse()?,
             ca: (!stage.ca.is_empty()).then(|| file.path().to_owned()),
+            socket: None,
         };
         Ok(Receiver {
             transport: Transport::new(&datacenter, None)?,

@@ -13,6 +13,7 @@ use contract::api::quota::Limits;
 use contract::name::check_datacenter;
 use contract::quantity::Quantity;
 use contract::{Error, Result};
+pub use kubernetes::KubernetesConfig;
 pub use outside::{OutsideStore, OutsideUrl};
 pub use queue::{NodeConfig, QueueConfig};
 use scheduler::ssh::host::Host;
@@ -21,7 +22,6 @@ pub use slurm::SlurmConfig;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-pub use kubernetes::KubernetesConfig;
 pub use store::{Credential, Location, Scheme, StoreConfig, StoreUrl};
 
 /// All settings of a server.

@@ -49,7 +49,8 @@ use files::usage::Usages;
 use http::rate::Rate;
 use registries::vault::Vault;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{Semaphore, watch};
 use users::throttle::Throttle;
 
@@ -82,6 +83,8 @@ pub(crate) struct Cloud {
     pub(crate) is_isolated: bool,
     /// Turns true when the server ends.
     pub(crate) stopping: watch::Receiver<bool>,
+    /// Where it listens, once it does.
+    pub(crate) address: OnceLock<SocketAddr>,
     /// This life of this server.
     pub(crate) identity: String,
     /// Whether no other server can use the same data.

@@ -134,6 +134,7 @@ impl Server {
             opened: Default::default(),
             is_isolated: matches!(isolated, Isolated::Yes),
             stopping,
+            address: std::sync::OnceLock::new(),
             identity: random::word::<20>()?,
             is_alone: lock.is_some(),
             metrics: health::recorder()?,
@@ -167,6 +168,10 @@ impl Server {
     /// Serves until `shutdown` turns true. Jobs go on after that.
     pub async fn run(self, listener: TcpListener, shutdown: watch::Receiver<bool>) -> Result<()> {
         let Server { cloud, stop, .. } = &self;
+        if let Ok(address) = listener.local_addr() {
+            // It is opened once.
+            let _ = cloud.address.set(address);
+        }
         let mut loops = tokio::task::JoinSet::new();
         for datacenter in cloud.datacenters.values() {
             loops.spawn(jobs::control::run(Arc::clone(cloud), Arc::clone(datacenter)));

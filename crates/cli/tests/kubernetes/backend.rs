@@ -246,8 +246,7 @@ fn an_evicted_pod_starts_the_job_again() {
     job.submit();
     wait_for("it runs", || job.text("trainer-0").contains("round 0").then_some(()));
     let pod = "evicted-trainer-0";
-    let eviction =
-        serde_json::json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}});
+    let eviction = serde_json::json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}});
     let path = format!("/api/v1/namespaces/default/pods/{pod}/eviction");
     cluster.tell(&["create", "--raw", &path, "-f", "-"], &eviction.to_string());
     let record = job.await_end();

@@ -60,10 +60,8 @@ impl Cluster {
 
     /// What a shell script prints that runs where pods have addresses.
     pub(crate) fn inside(&self, directory: &Path, script: &str) -> String {
-        let cluster = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../scripts/clusters/kubernetes/cluster.sh"
-        );
+        let cluster =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/clusters/kubernetes/cluster.sh");
         let mut command = Command::new(cluster);
         command.args(["exec", "bash", "-ec", script]).current_dir(directory);
         printed(command.env("KUBE_HOME", &self.home).stdin(Stdio::null()))

@@ -74,7 +74,7 @@ pub(crate) fn wish(arguments: &Map<String, Value>) -> Result<Wish> {
             return Err(Error::new(Kind::Unsupported, message).with("field", name));
         }
     }
-    let mut wish = Wish { fs_name: file_system(given.text("fs_name")?)?, ..Wish::default() };
+    let mut wish = Wish { fs_name: file_system(&given.text("fs_name")?)?, ..Wish::default() };
     let ugi = given.text("fs_ugi")?;
     if !ugi.is_empty() {
         // What is behind the comma is a password, which no HDFS here asks for and nobody keeps.
@@ -155,7 +155,7 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.".contains(c)
 }
 
-fn file_system(text: String) -> Result<String> {
+fn file_system(text: &str) -> Result<String> {
     let text = text.trim_end_matches('/').to_owned();
     if text.contains('@') {
         // Without the value: it may have a password.
@@ -249,17 +249,18 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(arguments: Value) -> Result<Wish> {
+    fn read(arguments: &Value) -> Result<Wish> {
         wish(arguments.as_object().unwrap())
     }
 
     fn error(arguments: Value) -> String {
-        read(arguments).unwrap_err().to_string()
+        let Value::Object(arguments) = arguments else { panic!("not an object") };
+        wish(&arguments).unwrap_err().to_string()
     }
 
     #[test]
     fn the_demos_of_the_guide_say_where_everything_is() {
-        let wish = read(json!({
+        let wish = read(&json!({
             "fs_name": "hdfs://nmg01-mulan-hdfs.dmop.baidu.com:54310",
             "fs_ugi": "someone,secret",
             "work_dir": "/app/ecom/fcr-opt/daiwenkai/paddle/demos/image_classification/",
@@ -290,7 +291,7 @@ mod tests {
         insta::assert_snapshot!(error(json!({"work_dir": "/a", "save_dir": "/tmp"})), @"save_dir is a directory of the workspace, as output: only what is there is uploaded (save_dir: /tmp)");
         insta::assert_snapshot!(error(json!({"train_data_path": "/a"})), @"cluster_config(...) says nothing of the results: give work_dir or output_path (field: output_path)");
         let noted = read(
-            json!({"work_dir": "/a", "mail_address": "me@x", "loadsave_parameters_in_pserver": false}),
+            &json!({"work_dir": "/a", "mail_address": "me@x", "loadsave_parameters_in_pserver": false}),
         );
         assert_eq!(noted.unwrap().notes, ["mail_address has no effect: no mail is sent"]);
     }

@@ -72,8 +72,7 @@ impl KubernetesConfig {
 
     /// What runs the jobs.
     pub(crate) fn backend(&self) -> Kubernetes {
-        let access =
-            Access { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() };
+        let access = Access { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() };
         match self.namespace.is_empty() {
             true => Kubernetes::everywhere(access, CLOUD),
             false => Kubernetes::new(access, &self.namespace),

@@ -157,35 +157,35 @@ mod tests {
     use super::*;
     use contract::job::Resources;
 
-    fn refusal(queue: &str, spec: JobSpec) -> String {
+    fn refusal(queue: &str, spec: &JobSpec) -> String {
         let queue: QueueConfig = serde_yaml_ng::from_str(queue).unwrap();
-        queue.admit(&spec).unwrap_err().to_string()
+        queue.admit(spec).unwrap_err().to_string()
     }
 
     #[test]
     fn what_breaks_the_rules_of_a_queue_is_refused_with_both_numbers() {
         let spec = JobSpec { trainers: 24, time_limit_seconds: Some(3600), ..JobSpec::default() };
         insta::assert_snapshot!(
-            refusal("{name: fcr, time_limit_seconds_max: 1800}", spec.clone()),
+            refusal("{name: fcr, time_limit_seconds_max: 1800}", &spec),
             @"jobs in this queue have a time limit of at most 00:30:00 (1800 seconds), and this one asks for 01:00:00 (3600 seconds) (queue: fcr)"
         );
         let endless = JobSpec { time_limit_seconds: None, ..spec.clone() };
         insta::assert_snapshot!(
-            refusal("{name: fcr, time_limit_seconds_max: 1800}", endless),
+            refusal("{name: fcr, time_limit_seconds_max: 1800}", &endless),
             @"jobs in this queue have a time limit of at most 00:30:00 (1800 seconds), and this one has none: give it one (time_limit) (queue: fcr)"
         );
         insta::assert_snapshot!(
-            refusal("{name: fcr, nodes_max: 8}", spec.clone()),
+            refusal("{name: fcr, nodes_max: 8}", &spec),
             @"jobs in this queue have at most 8 trainers, and this one asks for 24 (queue: fcr)"
         );
         insta::assert_snapshot!(
-            refusal("{name: slow, priorities: [low, normal]}", JobSpec { priority: Priority::High, ..spec.clone() }),
+            refusal("{name: slow, priorities: [low, normal]}", &JobSpec { priority: Priority::High, ..spec.clone() }),
             @"jobs in this queue have the priority low or normal, and this one asks for high (queue: slow)"
         );
         let mut gpu = spec;
         gpu.resources.trainer = Resources { gpu: Quantity::whole(1), ..Resources::default() };
         insta::assert_snapshot!(
-            refusal("{name: cpu, node: {kind: cpu}}", gpu),
+            refusal("{name: cpu, node: {kind: cpu}}", &gpu),
             @"the nodes of this queue have no devices: leave use_gpu out, or use another queue (queue: cpu)"
         );
     }

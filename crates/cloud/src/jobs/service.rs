@@ -9,7 +9,6 @@ use crate::Cloud;
 use crate::blocking::blocking;
 use crate::clock::now_ms;
 use crate::cluster_train::{self, Plan};
-use crate::config::BackendKind;
 use crate::database::Write;
 use crate::datacenters::Datacenter;
 use crate::http::Caller;

@@ -7,7 +7,6 @@ use super::submission::{Surroundings, submission};
 use crate::Cloud;
 use crate::blocking::blocking;
 use crate::cluster_train::node;
-use crate::config::BackendKind;
 use crate::datacenters::Datacenter;
 use crate::files::Owner;
 use crate::files::package::{Placement, place};

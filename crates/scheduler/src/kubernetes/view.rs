@@ -139,11 +139,10 @@ impl View {
     /// There is no Secret of this name.
     pub(super) fn job(&self, name: &str) -> Result<Seen> {
         let key = (name.to_owned(), name.to_owned());
-        let secret = lock(&self.secrets)
-            .get(&key)
-            .filter(|secret| !is_going(secret))
-            .cloned()
-            .ok_or_else(|| Error::new(Kind::NotFound, "there is no such job").with("id", name))?;
+        let secret =
+            lock(&self.secrets).get(&key).filter(|secret| !is_going(secret)).cloned().ok_or_else(
+                || Error::new(Kind::NotFound, "there is no such job").with("id", name),
+            )?;
         let job = lock(&self.jobs).get(&key).cloned().unwrap_or_default();
         let uid = job["metadata"]["uid"].as_str().unwrap_or_default();
         let group = (String::new(), format!("{name}-{uid}"));
