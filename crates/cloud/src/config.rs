@@ -541,6 +541,8 @@ mod tests {
     fn what_is_wrong_is_named() {
         insta::assert_snapshot!(error("colour: red").lines().next().unwrap(), @"the configuration cannot be read: unknown field `colour`, expected one of `data_dir`, `listen`, `database`, `tls`, `datacenters`, `quota`, `isolation`, `uids`, `session_hours`, `limits`, `fairness`");
         insta::assert_snapshot!(error("datacenters: [{name: a, backend: ssh}]"), @"backend ssh needs `ssh:` with hosts (datacenter: a)");
+        insta::assert_snapshot!(error("datacenters: [{name: a, backend: slurm, mpi: {ranks: 2}}]"), @"`mpi:` is for backend mpi, and this one is slurm (datacenter: a)");
+        insta::assert_snapshot!(error("datacenters: [{name: a, backend: slurm, slurm: {queue: b}}]").lines().next().unwrap().split(',').next().unwrap(), @"the configuration cannot be read: datacenters[0].slurm: unknown field `queue`");
         insta::assert_snapshot!(error("datacenters: [{name: a}, {name: a}]"), @"datacenters: a is there twice (field: datacenters)");
         insta::assert_snapshot!(error("quota: {cpu: many}"), @"the configuration cannot be read: quota.cpu: not a quantity: use a number with an optional suffix m, k, M, G, T, P, Ki, Mi, Gi, Ti or Pi, such as 2, 1500m, 0.5, 100M or 512Mi (quantity: many) at line 1 column 14");
         insta::assert_snapshot!(error("uids: {first: 0}"), @"uids: begin at 1000 or later, and end below 2^32 (field: uids)");

@@ -1,7 +1,8 @@
 //! What is special about jobs on Slurm: the queue, nodes that share no files, and Slurm's own part
 //! in how a job ends.
 
-use super::job::{Harness, Job, signal};
+use super::component;
+use super::job::{Harness, Job, signal, wait_until};
 use super::places::Slurm;
 use super::slurm_cluster::{self, Cluster};
 use contract::Kind;
@@ -11,10 +12,53 @@ use scheduler::ssh::package::Manifest;
 use scheduler::submission::{Package, Place, SlurmPlace};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The script of a trainer that finishes only when it is started again.
 const UNTIL_THE_SECOND: &str = "touch started-$PADDLE_TRAINER_ID; \
                                 if [ $PADDLE_ATTEMPT = 0 ]; then exec sleep 1000; fi";
+
+impl Cluster {
+    /// A folder of which nodes that see other files have one each.
+    fn own(&self) -> PathBuf {
+        self.folder.join("own")
+    }
+
+    /// A folder that is empty on nodes that see other files.
+    fn hidden(&self) -> PathBuf {
+        self.folder.join("hidden")
+    }
+
+    /// Ends the controller, which writes down what it knows.
+    fn stop_controller(&self) {
+        let pid = std::fs::read_to_string(self.folder.join("slurmctld.pid")).unwrap();
+        assert!(signal(pid.trim().parse().unwrap(), "TERM"));
+        let process = Path::new("/proc").join(pid.trim());
+        wait_until("the controller has ended", || !process.join("exe").exists());
+    }
+
+    /// Starts it again.
+    fn start_controller(&self) {
+        let folder = self.folder.clone();
+        let slurmctld = component::find("slurmctld").unwrap();
+        std::thread::spawn(move || {
+            let mut controller = Command::new(slurmctld);
+            slurm_cluster::daemon(&folder, "slurmctld", controller.arg("-D")).wait().unwrap();
+        });
+        wait_until("the controller answers", || {
+            let mut command = Command::new("scontrol");
+            command.arg("ping").env("SLURM_CONF", self.conf());
+            command.output().unwrap().status.success()
+        });
+    }
+
+    /// The jobs of a name that have not ended, as `number state`.
+    fn jobs(&self, name: &str) -> Vec<String> {
+        let name = format!("--name={name}");
+        let found = self.call("squeue", &["--noheader", "--format=%i %T", &name]);
+        found.lines().map(|line| line.trim().to_owned()).collect()
+    }
+}
 
 /// The job's id in Slurm, which is also its name there. Tests run at the same time.
 fn named<'a>(mut job: Job<'a>, id: &str) -> Job<'a> {
@@ -84,7 +128,7 @@ fn a_job_that_waits_is_killed_and_leaves_the_queue() {
             None => job.block(job.jobs.kill(job.id(), false)).unwrap(),
         }
         assert_eq!(job.await_end().state, JobState::Killed);
-        assert_eq!(slurm.0.jobs(job.id()), [""; 0]);
+        job.wait_until("the queue has it no more", || slurm.0.jobs(job.id()).is_empty());
     }
 }
 
@@ -98,7 +142,7 @@ fn a_job_that_gets_no_nodes_in_time_fails_with_that_reason() {
     let record = job.run();
     assert_eq!(record.state, JobState::Failed, "{record:#?}");
     assert!(record.reason.contains("gave the job no nodes in time"), "{}", record.reason);
-    assert_eq!(slurm.0.jobs(job.id()), [""; 0]);
+    job.wait_until("the queue has it no more", || slurm.0.jobs(job.id()).is_empty());
 }
 
 #[test]
@@ -158,7 +202,7 @@ fn a_job_that_slurm_begins_again_goes_on() {
     // Slurm lets such a job wait for two minutes, unless somebody is in a hurry.
     job.wait_until("its time to begin can be changed", || {
         let started = slurm.0.jobs(job.id()).iter().any(|line| line.ends_with("RUNNING"));
-        let mut update = std::process::Command::new("scontrol");
+        let mut update = Command::new("scontrol");
         update.args(["update", &format!("JobId={before}"), "StartTime=now"]);
         started || update.env("SLURM_CONF", slurm.0.conf()).output().unwrap().status.success()
     });

@@ -15,8 +15,8 @@ use std::sync::OnceLock;
 
 /// A Slurm that runs.
 pub(crate) struct Cluster {
-    folder: PathBuf,
-    slurmctld: PathBuf,
+    /// Where it keeps everything.
+    pub(crate) folder: PathBuf,
     /// Removes the folder when this process, and with it the pipe to that one, is gone: a static is
     /// never dropped.
     _remover: Child,
@@ -32,16 +32,6 @@ impl Cluster {
         self.folder.join("slurm.conf").to_str().unwrap().to_owned()
     }
 
-    /// A folder of which nodes that see other files have one each.
-    pub(crate) fn own(&self) -> PathBuf {
-        self.folder.join("own")
-    }
-
-    /// A folder that is empty on nodes that see other files.
-    pub(crate) fn hidden(&self) -> PathBuf {
-        self.folder.join("hidden")
-    }
-
     /// What a command of Slurm prints.
     pub(crate) fn call(&self, program: &str, arguments: &[&str]) -> String {
         let mut command = Command::new(program);
@@ -49,35 +39,6 @@ impl Cluster {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert!(output.status.success(), "{program} {arguments:?}: {}", text(&output.stderr));
         text(&output.stdout)
-    }
-
-    /// Ends the controller, which writes down what it knows.
-    pub(crate) fn stop_controller(&self) {
-        let pid = std::fs::read_to_string(self.folder.join("slurmctld.pid")).unwrap();
-        let mut kill = Command::new("kill");
-        assert!(kill.args(["-TERM", pid.trim()]).status().unwrap().success());
-        let process = Path::new("/proc").join(pid.trim());
-        wait_until("the controller has ended", || !process.join("exe").exists());
-    }
-
-    /// Starts it again.
-    pub(crate) fn start_controller(&self) {
-        let (folder, slurmctld) = (self.folder.clone(), self.slurmctld.clone());
-        std::thread::spawn(move || {
-            daemon(&folder, "slurmctld", Command::new(slurmctld).arg("-D")).wait().unwrap();
-        });
-        wait_until("the controller answers", || {
-            let mut command = Command::new("scontrol");
-            command.arg("ping").env("SLURM_CONF", self.conf());
-            command.output().unwrap().status.success()
-        });
-    }
-
-    /// The jobs of a name that have not ended, as `number state`.
-    pub(crate) fn jobs(&self, name: &str) -> Vec<String> {
-        let name = format!("--name={name}");
-        let found = self.call("squeue", &["--noheader", "--format=%i %T", &name]);
-        found.lines().map(|line| line.trim().to_owned()).collect()
     }
 }
 
@@ -113,7 +74,7 @@ pub(crate) fn start() -> Option<Cluster> {
     let owner_only = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(folder.join("munge.key"), owner_only).unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
-    let (place, controller) = (folder.clone(), slurmctld.clone());
+    let place = folder.clone();
     // A daemon is told of the end of the thread that started it, so that thread stays.
     std::thread::spawn(move || {
         let path = |name: &str| format!("{}/{name}", place.display());
@@ -131,7 +92,7 @@ pub(crate) fn start() -> Option<Cluster> {
             ]),
         )];
         wait_until("munge answers", || Path::new(&path("munge.socket")).exists());
-        daemons.push(daemon(&place, "slurmctld", Command::new(controller).arg("-D")));
+        daemons.push(daemon(&place, "slurmctld", Command::new(slurmctld).arg("-D")));
         for (node, is_apart) in NODES {
             let mut command = match is_apart {
                 false => Command::new(&slurmd),
@@ -145,7 +106,7 @@ pub(crate) fn start() -> Option<Cluster> {
         }
     });
     receiver.recv().unwrap();
-    let cluster = Cluster { folder, slurmctld, _remover: remover };
+    let cluster = Cluster { folder, _remover: remover };
     wait_until("all nodes are there", || {
         let mut command = Command::new("sinfo");
         let asked = command.args(["-h", "-N", "-o", "%T"]).env("SLURM_CONF", cluster.conf());
@@ -198,7 +159,8 @@ fn apart(slurmd: &Path, folder: &Path) -> Command {
     command
 }
 
-fn daemon(folder: &Path, name: &str, command: &Command) -> Child {
+/// A process that ends with the thread that calls this.
+pub(crate) fn daemon(folder: &Path, name: &str, command: &Command) -> Child {
     let output = std::fs::File::create(folder.join(format!("{name}.out"))).unwrap();
     Command::new("setpriv")
         .args(["--pdeathsig", "KILL"])

@@ -3,6 +3,7 @@
 use contract::job::Priority;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// `slurm:` of a datacenter. In texts, what is left out is left to Slurm.
 #[derive(Debug, Clone, Deserialize)]
@@ -35,6 +36,8 @@ pub struct SlurmConfig {
     pub paddle: String,
     /// The interface that servers listen on; empty for all.
     pub nic: String,
+    /// Slurm's configuration, instead of the one that its commands find by themselves.
+    pub conf: Option<PathBuf>,
     /// Seconds after which a job that got no nodes fails; absent to wait.
     pub queue_seconds_max: Option<u64>,
 }
@@ -55,6 +58,7 @@ impl Default for SlurmConfig {
             shares_files: false,
             paddle: String::new(),
             nic: String::new(),
+            conf: None,
             queue_seconds_max: None,
         }
     }

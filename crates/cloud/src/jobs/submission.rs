@@ -206,6 +206,9 @@ fn slurm(row: &JobRow, config: &DatacenterConfig, around: &Surroundings<'_>) -> 
         // The user's home is not on the nodes.
         environment.insert("HOME".to_owned(), home.clone());
     }
+    if let Some(conf) = slurm.conf {
+        environment.insert("SLURM_CONF".to_owned(), conf.to_string_lossy().into_owned());
+    }
     SlurmPlace {
         nodes: slurm.nodes,
         partition: slurm.partition,
