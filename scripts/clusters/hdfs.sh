@@ -58,6 +58,8 @@ start)
         property dfs.datanode.scan.period.hours -1
         # A file may be closed before its last block is reported.
         property dfs.namenode.file.close.num-committed-allowed 1
+        # Which takes a moment, as under load.
+        property dfs.blockreport.incremental.intervalMsec 20
         property dfs.client.block.write.replace-datanode-on-failure.policy NEVER
         echo '</configuration>'
     } >"$directory/conf/hdfs-site.xml"

@@ -12,7 +12,8 @@ mod errors;
 
 use super::{
     Condition, Files, Opened, Publication, Renaming, Source, UNNAMED, file_on_the_way, into_itself,
-    is_a_directory, is_within, missing, over_a_file, parent_of, plain_directory, relative, taken,
+    is_a_directory, is_within, missing, over_a_file, parent_of, plain_directory, relative,
+    replaced, taken,
 };
 use crate::blocking::blocking;
 use crate::config::{StoreConfig, StoreUrl};
@@ -33,7 +34,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The files of one datacenter, below a directory of HDFS.
 #[derive(Debug)]
@@ -63,6 +64,10 @@ const BLOCK_BYTES: u64 = 128 << 20;
 const SUMMED_BYTES: u64 = 512;
 /// Looks at a file that is replaced all the time.
 const LOOKS_MAX: u32 = 16;
+/// How long the name node may take to hear of a file's last block.
+const REPORT: Duration = Duration::from_secs(30);
+/// The time until it is asked again: at first, and at most.
+const REPORT_LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
 
 impl Hdfs {
     /// Opens a store, after it was tried.
@@ -184,16 +189,39 @@ impl Hdfs {
     }
 
     async fn open_now(&self, path: &PfsPath) -> Result<Opened> {
-        for _ in 0..LOOKS_MAX {
-            let before = self.stat_now(path).await?;
-            if before.is_directory() {
-                return Err(is_a_directory(path));
-            }
-            let reader = self.ask(path, self.client.read(&self.locate(path))).await?;
+        if self.stat_now(path).await?.is_directory() {
+            return Err(is_a_directory(path));
+        }
+        let place = self.locate(path);
+        let (status, reader) = self.open_whole(path, &place).await?;
+        let entry = entry(path.to_string(), &status);
+        let source = Blocks { reader, client: self.client.clone(), place, etag: etag(&status) };
+        Ok(Opened { entry, source: Box::new(source) })
+    }
+
+    /// Opens a file, with its status.
+    ///
+    /// A cluster may let a file be closed before a data node has reported its last block
+    /// (`dfs.namenode.file.close.num-committed-allowed`). Until then its status has the whole
+    /// length, and whoever opens it finds nothing of that block.
+    async fn open_whole(&self, path: &PfsPath, place: &str) -> Result<(FileStatus, FileReader)> {
+        let asked = Instant::now();
+        let (mut pause, longest) = REPORT_LOOK;
+        let mut replacements = 0;
+        while replacements < LOOKS_MAX {
+            let before = self.ask(path, self.client.get_file_info(place)).await?;
+            let reader = self.ask(path, self.client.read(place)).await?;
             // What was opened and what was described are the same if nothing came between.
-            let after = self.stat_now(path).await?;
-            if before == after && reader.file_length() as u64 == after.bytes {
-                return Ok(Opened { entry: after, source: Box::new(Blocks(reader)) });
+            let after = self.ask(path, self.client.get_file_info(place)).await?;
+            if etag(&before) != etag(&after) {
+                replacements += 1;
+            } else if reader.file_length() == after.length {
+                return Ok((after, reader));
+            } else if asked.elapsed() < REPORT {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(longest);
+            } else {
+                return Err(unreported(path));
             }
         }
         let message = "the file is replaced all the time: try again";
@@ -265,7 +293,8 @@ impl Hdfs {
         let modified_ms = file.modified_ms.unwrap_or_else(crate::clock::now_ms);
         self.ask(path, self.client.set_permission(unnamed, file.mode & 0o777)).await?;
         self.ask(path, self.client.set_times(unnamed, modified_ms, modified_ms)).await?;
-        let status = self.ask(path, self.client.get_file_info(unnamed)).await?;
+        // From the moment that it has its name it can be read.
+        let (status, _) = self.open_whole(path, unnamed).await?;
         let is_overwriting = !file.condition.if_absent;
         let target = self.locate(path);
         let renamed = self.ask(path, self.client.rename(unnamed, &target, is_overwriting)).await;
@@ -376,6 +405,26 @@ impl Files for Hdfs {
         Box::pin(async move { self.remove_now(&path, is_recursive).await })
     }
 
+    fn dress(
+        &self,
+        path: PfsPath,
+        mode: Option<u32>,
+        modified_ms: Option<u64>,
+    ) -> BoxFuture<'_, Result<Entry>> {
+        Box::pin(async move {
+            // Homes and the public area have the permissions that the server needs.
+            parent_of(&path)?;
+            let place = self.locate(&path);
+            if let Some(mode) = mode {
+                self.ask(&path, self.client.set_permission(&place, mode & 0o777)).await?;
+            }
+            if let Some(ms) = modified_ms {
+                self.ask(&path, self.client.set_times(&place, ms, ms)).await?;
+            }
+            self.stat_now(&path).await
+        })
+    }
+
     fn total(&self, path: PfsPath) -> BoxFuture<'_, Result<Option<DiskUsage>>> {
         Box::pin(async move {
             let place = self.locate(&path);
@@ -400,7 +449,12 @@ impl Files for Hdfs {
 
 /// The blocks of a file that was opened. They are removed some time after the file is replaced, and
 /// belong to no other file ever.
-struct Blocks(FileReader);
+struct Blocks {
+    reader: FileReader,
+    client: Client,
+    place: String,
+    etag: String,
+}
 
 impl Source for Blocks {
     fn pieces(self: Box<Self>, range: Range<u64>) -> BoxStream<'static, Result<Bytes>> {
@@ -408,18 +462,31 @@ impl Source for Blocks {
         if range.is_empty() {
             return Box::pin(stream::empty());
         }
-        let pieces = self.0.read_range_stream(size(range.start), size(range.end - range.start));
+        let length = size(range.end - range.start);
+        let pieces = self.reader.read_range_stream(size(range.start), length);
         let state = (Box::pin(pieces), self);
         // The reader has to live as long as the stream.
         Box::pin(stream::unfold(Some(state), |state| async move {
-            let (mut pieces, reader) = state?;
+            let (mut pieces, blocks) = state?;
             match tokio::time::timeout(ANSWER, pieces.next()).await {
                 Ok(None) => None,
-                Ok(Some(Ok(piece))) => Some((Ok(piece), Some((pieces, reader)))),
-                Ok(Some(Err(error))) => Some((Err(errors::broken(error)), None)),
+                Ok(Some(Ok(piece))) => Some((Ok(piece), Some((pieces, blocks)))),
+                Ok(Some(Err(error))) => Some((Err(blocks.broken(error).await), None)),
                 Err(_) => Some((Err(silent()), None)),
             }
         }))
+    }
+}
+
+impl Blocks {
+    /// Why a read broke off: the blocks of a file that was replaced are gone after a while, and
+    /// look like those whose data nodes are away.
+    async fn broken(&self, error: HdfsError) -> Error {
+        match within(self.client.get_file_info(&self.place)).await {
+            Ok(Ok(status)) if etag(&status) == self.etag => errors::broken(error),
+            Ok(Ok(_) | Err(HdfsError::FileNotFound(_))) => replaced().because(error),
+            _ => errors::broken(error),
+        }
     }
 }
 
@@ -446,6 +513,15 @@ async fn within<T>(question: impl Future<Output = T>) -> Result<T> {
 fn silent() -> Error {
     let message = format!("HDFS does not answer within {} s: try again", ANSWER.as_secs());
     Error::new(Kind::Timeout, message)
+}
+
+fn unreported(path: &PfsPath) -> Error {
+    let message = format!(
+        "HDFS has not heard of the file's last block within {} s: are its data nodes alive? try \
+         again",
+        REPORT.as_secs()
+    );
+    Error::new(Kind::Unavailable, message).with("path", path)
 }
 
 fn entry(path: String, status: &FileStatus) -> Entry {

@@ -360,7 +360,9 @@ pub(crate) async fn hostile(bench: &Bench, cases: u32) {
             Ok(entry) if path.to_string().contains(&format!("/{folder}/")) => {
                 assert_eq!(entry.path, path.to_string());
                 let read = bench.read(path.clone()).await;
-                let read = read.unwrap_or_else(|error| panic!("{path:?}: {}", error.chain()));
+                let read = read.unwrap_or_else(|error| {
+                    panic!("seed {seed:?}: {path:?}: {}", error.chain());
+                });
                 assert_eq!(read, body, "seed {seed:?}: {path:?}");
                 let parent = bench.files.list(path.parent().unwrap()).await.unwrap();
                 let mut names = parent.iter().map(Entry::name);

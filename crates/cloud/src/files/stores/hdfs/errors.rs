@@ -1,6 +1,6 @@
 //! What HDFS says, in our words. It names the Java class of what went wrong.
 
-use super::super::{disk_full, file_on_the_way, missing, not_empty, replaced};
+use super::super::{disk_full, file_on_the_way, missing, not_empty};
 use contract::path::PfsPath;
 use contract::{Error, Kind};
 use hdfs_native::HdfsError;
@@ -84,15 +84,16 @@ pub(super) fn told(error: HdfsError, user: &str) -> Error {
     Error::new(kind, message).with("user", user).because(error)
 }
 
-/// A read broke off.
+/// A read broke off, and the file is still the same one.
 pub(super) fn broken(error: HdfsError) -> Error {
     match &error {
-        HdfsError::FileNotFound(_) | HdfsError::BlocksNotFound(_) => replaced(),
         HdfsError::ChecksumError => {
             Error::new(Kind::Damaged, "HDFS has only damaged copies of a block").because(error)
         }
-        // The blocks of a file that was replaced are gone after a while.
-        HdfsError::DataTransferError(_) => replaced().because(error),
+        HdfsError::DataTransferError(_) | HdfsError::BlocksNotFound(_) => {
+            let message = "no data node gives a block of the file: try again";
+            Error::new(Kind::Unavailable, message).because(error)
+        }
         _ => trouble(error),
     }
 }
