@@ -150,6 +150,10 @@ fn every_help_page_is_complete() {
     insta::assert_snapshot!(transcript(&[
         "--help",
         "version --help",
+        "cluster_train --help",
+        "cluster_status --help",
+        "cluster_log --help",
+        "cluster_kill --help",
         "jobs --help",
         "attach --help",
         "logs --help",
