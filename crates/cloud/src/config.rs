@@ -11,12 +11,12 @@ use contract::api::quota::Limits;
 use contract::name::{check_datacenter, check_queue};
 use contract::quantity::Quantity;
 use contract::{Error, Result};
+pub use kubernetes::KubernetesConfig;
 use scheduler::ssh::host::Host;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-pub use kubernetes::KubernetesConfig;
 pub use store::{Credential, Location, Scheme, StoreConfig, StoreUrl};
 
 /// All settings of a server.

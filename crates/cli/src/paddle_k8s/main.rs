@@ -55,11 +55,7 @@ fn run(args: &PaddleK8s) -> Result<ExitCode> {
             let is_trainer = environment.role == Role::Trainer;
             // What is not there will not be there the second time either.
             let is_hopeless = matches!(exit_code, 0 | NOT_EXECUTABLE | NOT_FOUND);
-            if ended.is_on_request
-                || is_hopeless
-                || !is_trainer
-                || restarts >= args.restarts
-            {
+            if ended.is_on_request || is_hopeless || !is_trainer || restarts >= args.restarts {
                 return Ok(code(exit_code));
             }
             environment.attempt += 1;

@@ -31,8 +31,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "URL")]
     database: Option<String>,
     /// A file that holds that URL, so that no list of processes shows the password
-    #[arg(long = "database_file", alias = "database-file", value_name = "FILE",
-          conflicts_with = "database")]
+    #[arg(
+        long = "database_file",
+        alias = "database-file",
+        value_name = "FILE",
+        conflicts_with = "database"
+    )]
     database_file: Option<PathBuf>,
     /// Speak TLS: file with the server's certificates (PEM)
     #[arg(long = "tls_cert", alias = "tls-cert", value_name = "FILE", requires = "tls_key")]

@@ -246,8 +246,7 @@ fn an_evicted_pod_starts_the_job_again() {
     job.submit();
     wait_for("it runs", || job.text("trainer-0").contains("round 0").then_some(()));
     let pod = "evicted-trainer-0";
-    let eviction =
-        serde_json::json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}});
+    let eviction = serde_json::json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}});
     let path = format!("/api/v1/namespaces/default/pods/{pod}/eviction");
     cluster.tell(&["create", "--raw", &path, "-f", "-"], &eviction.to_string());
     let record = job.await_end();
@@ -272,7 +271,7 @@ fn a_job_that_waits_starts_when_another_ends() {
     wait_for("it runs", || first.text("trainer-1").contains("started").then_some(()));
     let second = Job::new(&cluster, "second", 2, "true").with(whole);
     second.submit();
-    let is_told = |record: &JobRecord| record.reason.contains("too little is free");
+    let is_told = |record: &JobRecord| record.reason.contains("are in use");
     let record = wait_for("it waits", || Some(second.observe()).filter(is_told));
     assert_eq!(record.state, JobState::Pending, "{record:#?}");
     assert!(record.replicas.iter().all(|replica| replica.started_ms.is_none()), "{record:#?}");

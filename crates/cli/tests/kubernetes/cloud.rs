@@ -120,7 +120,13 @@ fn a_users_job_is_pods_with_their_files_and_no_others() {
     assert!(!may("wu", "get", "secrets", "wu"));
     assert!(!may("wu", "create", "pods", "wu"));
     let quota = site.cluster.ask(&[
-        "get", "resourcequota", "paddlecloud", "-n", "paddle-wu", "-o", "jsonpath={.spec.hard}",
+        "get",
+        "resourcequota",
+        "paddlecloud",
+        "-n",
+        "paddle-wu",
+        "-o",
+        "jsonpath={.spec.hard}",
     ]);
     let quota: Value = serde_json::from_str(&quota).unwrap();
     assert_eq!(quota["pods"], "20", "{quota}");
@@ -187,9 +193,8 @@ fn an_image_is_fetched_with_the_users_own_credentials() {
     });
     assert!(why.contains("trainer-0"), "{why}");
     let name = format!("{}-registry", job.uid);
-    let secret = site.cluster.ask(&[
-        "get", "secret", &name, "-n", "paddle-wu", "-o", "jsonpath={.type}",
-    ]);
+    let secret =
+        site.cluster.ask(&["get", "secret", &name, "-n", "paddle-wu", "-o", "jsonpath={.type}"]);
     assert_eq!(secret, "kubernetes.io/dockerconfigjson");
     wu.kill("private");
     wu.wait_until("private", JobState::Killed);

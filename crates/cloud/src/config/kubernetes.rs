@@ -40,6 +40,7 @@ pub struct KubernetesConfig {
     #[serde(default)]
     pub queue: String,
     /// Where pods find the directory that is `files` here.
+    #[serde(with = "serde_yaml_ng::with::singleton_map")]
     pub volume: VolumeSource,
 }
 
@@ -72,8 +73,7 @@ impl KubernetesConfig {
 
     /// What runs the jobs.
     pub(crate) fn backend(&self) -> Kubernetes {
-        let access =
-            Access { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() };
+        let access = Access { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() };
         match self.namespace.is_empty() {
             true => Kubernetes::everywhere(access, CLOUD),
             false => Kubernetes::new(access, &self.namespace),

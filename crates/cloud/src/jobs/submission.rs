@@ -74,8 +74,7 @@ pub(crate) fn submission(row: &JobRow, around: &Surroundings<'_>) -> Result<Subm
         }
         BackendKind::Kubernetes => {
             let cluster = config.kubernetes.as_ref();
-            let cluster =
-                cluster.ok_or_else(|| Error::invalid("the datacenter has no cluster"))?;
+            let cluster = cluster.ok_or_else(|| Error::invalid("the datacenter has no cluster"))?;
             let whose = (row.datacenter.as_str(), row.username.as_str());
             let place = cluster.place(whose, around.home, &around.limits);
             (Place::Kubernetes(place), Package::Present(path.to_string()))

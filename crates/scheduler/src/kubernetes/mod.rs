@@ -320,7 +320,8 @@ impl Kubernetes {
             let (root, cursor) = (root.to_owned(), cursor.clone());
             let read = move || files::read(&root, &way, &cursor, is_over);
             let read = tokio::task::spawn_blocking(read).await;
-            let piece = read.map_err(|source| Error::invalid("a read broke off").because(source))?;
+            let piece =
+                read.map_err(|source| Error::invalid("a read broke off").because(source))?;
             match piece? {
                 Some(piece) => return Ok(piece),
                 // The entry writes no file before it starts the program; then the pod says why.

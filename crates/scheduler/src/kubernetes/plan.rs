@@ -163,11 +163,7 @@ pub(super) fn secret(submission: &Submission, package: Option<&[u8]>) -> Result<
 }
 
 /// The pods of a role, all alike.
-pub(super) fn pod(
-    submission: &Submission,
-    place: &KubernetesPlace,
-    role: Role,
-) -> Result<Value> {
+pub(super) fn pod(submission: &Submission, place: &KubernetesPlace, role: Role) -> Result<Value> {
     let spec = &submission.spec;
     let secret = name(&submission.id);
     let (mut volumes, mut mounts) = mounted(place);

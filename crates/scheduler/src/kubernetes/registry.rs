@@ -22,8 +22,13 @@ pub(super) fn name(submission: &Submission) -> Option<String> {
 /// The Secret, if the credentials came with the job.
 pub(super) fn secret(submission: &Submission) -> Result<Option<Value>> {
     let Some(text) = submission.secrets.get(&submission.spec.registry) else { return Ok(None) };
-    let Credentials { server, username, password } = serde_json::from_str(text.expose())
-        .map_err(|_| Error::invalid("the credentials of a registry are an object with server, username and password").with("registry", &submission.spec.registry))?;
+    let Credentials { server, username, password } =
+        serde_json::from_str(text.expose()).map_err(|_| {
+            Error::invalid(
+                "the credentials of a registry are an object with server, username and password",
+            )
+            .with("registry", &submission.spec.registry)
+        })?;
     let config = json!({"auths": { server: {"username": username, "password": password}}});
     Ok(Some(json!({
         "apiVersion": "v1",
