@@ -31,6 +31,9 @@ test)
     trap 'rm -f "$archive"' EXIT
     bash scripts/stage.sh "image" deploy/image/build.sh paddlecloud/paddle:v1 "$archive"
     bash scripts/stage.sh "load image" "$CLUSTER" load "$archive"
+    bash scripts/stage.sh "image of machines" deploy/image/build.sh paddlecloud/cluster:v1 "$archive" \
+        openssh-server openmpi-bin rsync
+    bash scripts/stage.sh "load image of machines" "$CLUSTER" load "$archive"
     rm -f "$archive"
     cargo test --release --locked --workspace --test kubernetes -- --nocapture
     ;;

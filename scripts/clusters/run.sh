@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-CLUSTERS=(minio hdfs)
+CLUSTERS=(minio hdfs kubernetes)
 [ $# -eq 0 ] || CLUSTERS=("$@")
 
 # How long cold builds may take together; the rest is for next time.

@@ -271,7 +271,7 @@ fn a_job_that_waits_starts_when_another_ends() {
     wait_for("it runs", || first.text("trainer-1").contains("started").then_some(()));
     let second = Job::new(&cluster, "second", 2, "true").with(whole);
     second.submit();
-    let is_told = |record: &JobRecord| record.reason.contains("too little is free");
+    let is_told = |record: &JobRecord| record.reason.contains("are in use");
     let record = wait_for("it waits", || Some(second.observe()).filter(is_told));
     assert_eq!(record.state, JobState::Pending, "{record:#?}");
     assert!(record.replicas.iter().all(|replica| replica.started_ms.is_none()), "{record:#?}");

@@ -12,7 +12,7 @@ const HOME: &str = "PADDLE_TEST_KUBERNETES";
 /// The image that the stories run.
 pub(crate) const IMAGE: &str = "paddlecloud/paddle:v1";
 /// How long anything may take. Only a failure waits so long.
-const DEADLINE: Duration = Duration::from_secs(600);
+const DEADLINE: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A running cluster, held by one story at a time: jobs of two would wait for each other's
@@ -56,6 +56,15 @@ impl Cluster {
     /// What `helm` prints; it must succeed.
     pub(crate) fn helm(&self, arguments: &[&str]) -> String {
         printed(self.program("helm", arguments).stdin(Stdio::null()))
+    }
+
+    /// What a shell script prints in which `kubectl` leads to the cluster; it must succeed.
+    pub(crate) fn shell(&self, script: &str) -> String {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new("bash");
+        command.args(["-ec", script]).env("KUBECONFIG", self.kubeconfig());
+        command.env("PATH", format!("{}:{path}", self.home.join("bin").display()));
+        printed(command.stdin(Stdio::null()))
     }
 
     /// What a shell script prints that runs where pods have addresses.

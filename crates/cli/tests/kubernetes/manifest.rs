@@ -54,18 +54,32 @@ fn it_is_accepted_as_it_is() {
     assert_eq!(told.lines().count(), 4, "{told}");
 }
 
+/// The commands of the documentation that begin with an empty cluster.
+fn documented() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kubernetes.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let section = text.split_once("## From an empty cluster to a trained model").unwrap().1;
+    let commands = section.split_once("```bash\n").unwrap().1;
+    commands.split_once("```").unwrap().0.to_owned()
+}
+
+/// By the commands of the documentation, one after another.
 #[test]
 fn it_trains_and_completes() {
     let Some(cluster) = Cluster::find() else { return };
     let folder = tempfile::tempdir().unwrap();
     let manifest = manifest(folder.path());
     remove(&cluster, &manifest);
-    cluster.tell(&["apply", "-f", "-"], &manifest);
+    let file = folder.path().join("ctr.yaml");
+    std::fs::write(&file, &manifest).unwrap();
+    let named = "deploy/volcano/ctr-paddlepaddle-on-volcano.yaml";
+    let commands = documented();
+    assert!(commands.contains(named), "{commands}");
+    let said = cluster.shell(&commands.replace(named, file.to_str().unwrap()));
     let job = await_completion(&cluster);
     assert_eq!(job["status"]["retryCount"].as_u64().unwrap_or(0), 0, "{job:#}");
-    let log = cluster.ask(&["logs", "ctr-volcano-trainer-0"]);
-    let auc = last_auc(&log);
-    assert!(auc > AUC_MIN, "{auc}: {log}");
+    let auc = last_auc(&said);
+    assert!(auc > AUC_MIN, "{auc}: {said}");
     // Trainer 0 saves the model, on the volume of the manifest.
     assert!(folder.path().join("output/pass-9.tar.gz").is_file());
     remove(&cluster, &manifest);

@@ -40,6 +40,7 @@ pub struct KubernetesConfig {
     #[serde(default)]
     pub queue: String,
     /// Where pods find the directory that is `files` here.
+    #[serde(with = "serde_yaml_ng::with::singleton_map")]
     pub volume: VolumeSource,
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Seen {
     pub(super) nodes: Vec<Value>,
     /// The newest warning about each pod, by the pod's name.
     pub(super) warnings: BTreeMap<String, Value>,
+    /// All pods of jobs of ours that are on nodes, for a job that waits.
+    pub(super) neighbours: Vec<Value>,
 }
 
 /// On the Secret: the end of the job that was decided here, an [`Ending`] as JSON.
@@ -128,7 +130,13 @@ fn phase(record: &mut JobRecord, submission: &Submission, seen: &Seen) {
     let word = status["phase"].as_str().unwrap_or("Pending");
     let known = PHASES.iter().find(|(known, _)| *known == word);
     record.state = known.map_or(JobState::Pending, |(_, state)| *state);
+    let is_placed = |own: &ReplicaRecord| own.state != ReplicaState::Pending;
     match record.state {
+        // To Volcano a job waits until all its pods run.
+        JobState::Pending if record.replicas.iter().any(is_placed) => {
+            record.state = JobState::Starting;
+            record.reason = why_starting(&record.replicas);
+        }
         JobState::Pending => record.reason = why_pending(&submission.spec, seen),
         JobState::Running => {
             let is_up = |own: &ReplicaRecord| {
@@ -177,7 +185,7 @@ fn why_pending(spec: &JobSpec, seen: &Seen) -> String {
             all.iter().filter(|one| one["type"] == "Unschedulable" && one["status"] == "True");
         told.next_back()?["message"].as_str()
     });
-    let mut reasons = shortages(spec, &seen.nodes, said.unwrap_or_default());
+    let mut reasons = shortages(spec, seen, said.unwrap_or_default());
     reasons.extend(said.map(str::to_owned));
     // A pod that could not even be made, for a quota of the namespace.
     let status = &seen.job["status"]["state"];
@@ -188,10 +196,10 @@ fn why_pending(spec: &JobSpec, seen: &Seen) -> String {
     reasons.join("; ")
 }
 
-/// Resources of which the whole job asks for more than all nodes have together, and those of which
-/// the scheduler says that others use too much.
-fn shortages(spec: &JobSpec, nodes: &[Value], said: &str) -> Vec<String> {
-    let mut all = Vec::new();
+/// Resources of which the whole job asks for more than all nodes have together, or than other jobs
+/// leave, and those of which the scheduler says that there are too few.
+fn shortages(spec: &JobSpec, seen: &Seen, said: &str) -> Vec<String> {
+    let (mut all, nodes) = (Vec::new(), &seen.nodes);
     if nodes.is_empty() {
         return all;
     }
@@ -210,16 +218,28 @@ fn shortages(spec: &JobSpec, nodes: &[Value], said: &str) -> Vec<String> {
             let amount = node["status"]["allocatable"][name].as_str().unwrap_or("0");
             sum.checked_add(amount.parse().ok()?)
         });
+        let used = seen.neighbours.iter().flat_map(|pod| requests(pod, name));
+        let used = used.fold(Quantity::ZERO, |sum, own| sum.checked_add(own).unwrap_or(sum));
         let (Some(asked), Some(there)) = (asked, there) else { continue };
         let count = nodes.len();
         if asked > there {
             all.push(format!("the job asks for {name} {asked}, and {count} nodes have {there}"));
+        } else if asked.checked_add(used).is_none_or(|both| both > there) {
+            let have = format!("{count} nodes have {there}, of which {used} are in use");
+            all.push(format!("the job asks for {name} {asked}, and {have}"));
         } else if said.contains(&format!("Insufficient {name}")) {
             let have = format!("{count} nodes have {there}, of which too little is free");
             all.push(format!("the job asks for {name} {asked}, and {have}"));
         }
     }
     all
+}
+
+/// What the containers of a pod have asked for.
+fn requests(pod: &Value, name: &str) -> Vec<Quantity> {
+    let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+    let asked = containers.filter_map(|one| one["resources"]["requests"][name].as_str());
+    asked.filter_map(|text| text.parse().ok()).collect()
 }
 
 /// How many trainers are wanted now.
@@ -354,6 +374,7 @@ mod tests {
     #[test]
     fn every_phase_of_volcano_has_a_state() {
         for (word, state) in PHASES {
+            let state = if word == "Pending" { JobState::Starting } else { state };
             let pods = vec![
                 pod("job-1-pserver-0", "Running", &json!({})),
                 pod("job-1-trainer-0", "Running", &json!({})),
@@ -416,6 +437,11 @@ mod tests {
             nodes: vec![node.clone(), node],
             ..Seen::default()
         };
+        let mut small = JobSpec { trainers: 1, ..JobSpec::default() };
+        small.resources.trainer.cpu = Some(Quantity::whole(2));
+        let pod = json!({"spec": {"containers": [{"resources": {"requests": {"cpu": "3"}}}]}});
+        let busy = Seen { nodes: seen.nodes.clone(), neighbours: vec![pod], ..Seen::default() };
+        insta::assert_snapshot!(why_pending(&small, &busy), @"the job asks for cpu 2, and 2 nodes have 4, of which 3 are in use");
         insta::assert_snapshot!(why_pending(&spec, &seen), @"the job asks for cpu 14, and 2 nodes have 4; 5/5 tasks in gang");
     }
 }

@@ -3,7 +3,7 @@
 
 use super::api::{ask, refusal};
 use super::plan::{JOB_LABEL, ORIGIN_LABEL};
-use super::state::Seen;
+use super::state::{Seen, phase_of};
 use contract::name::JobId;
 use contract::{Error, Kind, Result};
 use futures_util::TryStreamExt;
@@ -106,7 +106,7 @@ impl View {
         view.watch(of(&kinds.secrets, &own, ""), view.secrets.clone()).await?;
         let jobs = of(&kinds.jobs, &own, "");
         view.watch(jobs, view.jobs.clone()).await.map_err(no_volcano)?;
-        view.watch(of(&kinds.groups, "", ""), view.groups.clone()).await?;
+        view.watch(of(&kinds.groups, &own, ""), view.groups.clone()).await?;
         view.watch(of(&kinds.pods, &own, ""), view.pods.clone()).await?;
         let all = Api::all_with(client.clone(), &kinds.nodes);
         let nodes = Source { api: all, labels: String::new(), fields: String::new() };
@@ -145,7 +145,8 @@ impl View {
             )?;
         let job = lock(&self.jobs).get(&key).cloned().unwrap_or_default();
         let uid = job["metadata"]["uid"].as_str().unwrap_or_default();
-        let group = (String::new(), format!("{name}-{uid}"));
+        // Volcano gives it the labels of its job.
+        let group = (name.to_owned(), format!("{name}-{uid}"));
         let group = lock(&self.groups).get(&group).cloned().unwrap_or_default();
         let pods = of_job(&self.pods, name);
         let warning = |pod: &Value| {
@@ -156,7 +157,16 @@ impl View {
         };
         let warnings = pods.iter().filter_map(warning).collect();
         let nodes = lock(&self.nodes).values().cloned().collect();
-        Ok(Seen { secret, job, group, pods, nodes, warnings })
+        let is_busy = |pod: &&Value| {
+            let is_over = matches!(phase_of(pod), "Succeeded" | "Failed");
+            pod["spec"]["nodeName"].is_string() && !is_over
+        };
+        let neighbours = match job["status"]["state"]["phase"].as_str() {
+            // They only tell why a job waits.
+            None | Some("Pending") => lock(&self.pods).values().filter(is_busy).cloned().collect(),
+            Some(_) => Vec::new(),
+        };
+        Ok(Seen { secret, job, group, pods, nodes, warnings, neighbours })
     }
 
     /// Takes in what this process has just written, before the watch brings it.

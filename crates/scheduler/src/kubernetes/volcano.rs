@@ -32,11 +32,16 @@ pub(super) fn job(submission: &Submission, place: &KubernetesPlace) -> Result<Va
             "minAvailable": least,
             "schedulerName": "volcano",
             "queue": if spec.queue.is_empty() { "default" } else { &spec.queue },
-            "maxRetry": spec.restarts,
-            "plugins": {"env": [], "svc": ["--publish-not-ready-addresses=true"]},
+            // The job fails when it reaches this number, before it is started again.
+            "maxRetry": spec.restarts.saturating_add(1),
+            "plugins": {"svc": ["--publish-not-ready-addresses=true"]},
             "tasks": tasks,
         },
     });
+    if spec.fault_tolerance.is_none() {
+        // A pod's number in its task is its rank.
+        job["spec"]["plugins"]["env"] = json!([]);
+    }
     if let Some(class) = priority_class(spec.priority) {
         job["spec"]["priorityClassName"] = json!(class);
     }
@@ -170,11 +175,14 @@ mod tests {
         let job = job(&submission, &KubernetesPlace::default()).unwrap();
         let text = |task: &Value| {
             let part = |name: &str| task[name].to_string();
-            ["name", "replicas", "minAvailable", "policies"].map(part).join(" ")
+            ["name", "replicas", "minAvailable"].map(part).join(" ")
         };
         let tasks = job["spec"]["tasks"].as_array().unwrap();
-        let tasks: Vec<String> = tasks.iter().map(text).collect();
-        insta::assert_snapshot!(tasks.join("\n"));
+        let shown: Vec<String> = tasks.iter().map(text).collect();
+        let expected = ["\"master\" 1 1", "\"pserver\" 2 2", "\"trainer\" 1 1", "\"more\" 2 1"];
+        assert_eq!(shown, expected);
+        assert_eq!(tasks[3]["policies"], json!([]));
+        assert!(job["spec"]["plugins"]["env"].is_null(), "its number is not its rank");
         assert_eq!(job["spec"]["minAvailable"], 5);
         assert_eq!(trainers(&job), Some(3));
         let name = |rank| pod_name(&submission, ReplicaId::new(Role::Trainer, rank));
