@@ -289,6 +289,40 @@ mod tests {
     }
 
     #[test]
+    fn long_and_short_values_get_the_same_bits() {
+        let rules = ["momentum", "adagrad", "decayed_adagrad", "adadelta", "rmsprop", "adam"];
+        let settings = Settings { l1: 0.01, clip: Some(0.3), momentum: Some(0.9), ..DECAY };
+        for (name, settings) in rules.iter().flat_map(|name| [(name, DECAY), (name, settings)]) {
+            let rule: Rule = serde_json::from_value(serde_json::json!({ "name": name })).unwrap();
+            let update = update(rule, settings, false);
+            let columns = update.columns().state.len();
+            let count = 5 * WIDE_ELEMENTS_MIN + 3;
+            let numbers = |salt: usize| -> Vec<f32> {
+                (0..count).map(|at| ((at * 31 + salt) % 97) as f32 / 50.0 - 1.0).collect()
+            };
+            let mut long = (numbers(1), vec![0.0; columns * count]);
+            let mut short: Vec<_> =
+                long.0.iter().map(|value| ([*value], vec![0.0; columns])).collect();
+            for step in 0..3 {
+                let (now, gradient) = (Now { step, rate: 0.1 }, numbers(step as usize));
+                let mut counters = vec![step as u32; update.columns().counters.len()];
+                update.apply(&now, &gradient, &mut long.0, &mut long.1, &mut counters);
+                for ((value, state), gradient) in short.iter_mut().zip(gradient.chunks(1)) {
+                    let mut counters = vec![step as u32; update.columns().counters.len()];
+                    update.apply(&now, gradient, value, state, &mut counters);
+                }
+            }
+            for (at, (value, state)) in short.iter().enumerate() {
+                assert_eq!(value[0].to_bits(), long.0[at].to_bits(), "{name} at {at}");
+                for (column, number) in state.iter().enumerate() {
+                    let other = long.1[column * count + at];
+                    assert_eq!(number.to_bits(), other.to_bits(), "{name} at {at}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_momentum_of_zero_stays_zero() {
         let rule = Rule::Momentum(Momentum { momentum: 0.9, nesterov: false });
         let own = Settings { momentum: Some(0.0), ..Settings::default() };
