@@ -54,7 +54,8 @@ fn a_launcher_that_is_killed_takes_its_job_along() {
         let job = Job::new();
         let root = format!("--root_dir={}/root", job.folder().display());
         let name = format!("--name=killed_{partition}");
-        let flags = [&root, &name, &format!("--partition={partition}")].map(String::as_str);
+        let partition_flag = format!("--partition={partition}");
+        let flags = [&root, &name, &partition_flag].map(String::as_str);
         let launch = spawn(launch(cluster, &job, &flags, "touch started; exec sleep 1000"));
         match partition {
             "main" => job.await_file("started"),

@@ -100,7 +100,7 @@ pub(crate) fn train(args: &TrainArgs) -> Result<ExitCode> {
         time_limit_seconds: wanted.time_limit_seconds,
         priority: wanted.priority,
         use_gpu: wanted.use_gpu,
-        flags: wanted.flags.clone(),
+        flags: wanted.flags,
     };
     let accepted = client.cluster_train(&asked)?;
     tell(&client, &asked, &accepted)?;

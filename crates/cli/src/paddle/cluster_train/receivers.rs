@@ -107,6 +107,7 @@ fn identity(profile: &Profile, endpoint: Endpoint) -> Result<Datacenter> {
         password: None,
         endpoint,
         ca: None,
+        socket: None,
     };
     let config = match Config::load(&profile.config_file()) {
         Err(error) if error.kind() == Kind::NotFound && profile.token.is_some() => {

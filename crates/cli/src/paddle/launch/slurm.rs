@@ -121,7 +121,7 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
         None => trainer::set_here(&mut spec, args, &here)?,
         Some(source) => {
             trainer::set_elsewhere(&mut spec, args)?;
-            let place = program::Place { workspace: source, search_path: None };
+            let place = program::Whereabouts { workspace: source, search_path: None };
             program::check(&spec.program, place)?;
         }
     }
