@@ -5,7 +5,7 @@ use super::cluster::{Cluster, wait_for};
 use serde_json::json;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -19,6 +19,8 @@ fn deploy(path: &str) -> String {
 struct Tunnel {
     process: Child,
     port: u16,
+    /// Kept open: it says more, and ends when nobody listens.
+    _output: BufReader<ChildStdout>,
 }
 
 impl Tunnel {
@@ -29,11 +31,12 @@ impl Tunnel {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut output = BufReader::new(process.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
         // Forwarding from 127.0.0.1:41267 -> 8080
         let address = line.split_whitespace().nth(2).unwrap_or_else(|| panic!("{line}"));
         let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
-        Tunnel { process, port }
+        Tunnel { process, port, _output: output }
     }
 }
 
@@ -122,7 +125,9 @@ fn the_chart_installs_a_cloud_that_runs_jobs() {
         person.say(&[&["submit"], &job[..], &entry[..]].concat());
         let followed = person.say(&["logs", "-f", "job"]);
         assert_eq!(followed.matches("trained").count(), 2, "{followed}");
-        wait_for("it has ended", || person.say(&["get", "jobs"]).contains("succ").then_some(()));
+        wait_for("it has ended", || {
+            person.say(&["get", "jobs"]).contains("Succeeded").then_some(())
+        });
         cluster.helm(&["uninstall", "cloud", "--namespace=cloud", "--wait"]);
     }
     cluster.remove_namespaces(&namespaces);
