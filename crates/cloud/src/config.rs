@@ -486,7 +486,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        insta::assert_snapshot!(error("colour: red").lines().next().unwrap(), @"the configuration cannot be read: unknown field `colour`, expected one of `data_dir`, `listen`, `database`, `tls`, `datacenters`, `quota`, `isolation`, `uids`, `session_hours`, `limits`, `fairness`");
+        insta::assert_snapshot!(error("colour: red").lines().next().unwrap(), @"the configuration cannot be read: unknown field `colour`, expected one of `data_dir`, `listen`, `database`, `tls`, `datacenters`, `quota`, `isolation`, `uids`, `session_hours`, `limits`, `fairness`, `address`, `stores`");
         insta::assert_snapshot!(error("datacenters: [{name: a, backend: ssh}]"), @"backend ssh needs `ssh:` with hosts, and no mpi (datacenter: a)");
         insta::assert_snapshot!(error("datacenters: [{name: a}, {name: a}]"), @"datacenters: a is there twice (field: datacenters)");
         insta::assert_snapshot!(error("quota: {cpu: many}"), @"the configuration cannot be read: quota.cpu: not a quantity: use a number with an optional suffix m, k, M, G, T, P, Ki, Mi, Gi, Ti or Pi, such as 2, 1500m, 0.5, 100M or 512Mi (quantity: many) at line 1 column 14");
