@@ -513,6 +513,6 @@ def test_the_client_is_installed_beside_its_receivers(receiver, store):
     thirdparty = receiver.programs / "thirdparty"
     shutil.copytree(receiver.programs / "private_output", thirdparty, dirs_exist_ok=True)
     (thirdparty / "before_hook.sh").write_text(HOOK)
-    job = receiver.train(work_dir, name="private")
+    job = receiver.train(work_dir, name="private", nodes=1)
     receiver.wait(job, "succeeded")
     assert "using the private" in receiver.logs(job)
