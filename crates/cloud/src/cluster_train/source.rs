@@ -30,9 +30,10 @@ pub(crate) struct SourceName {
 
 /// Stores that were opened.
 #[derive(Debug, Default)]
-pub(crate) struct OpenedStores(Mutex<HashMap<UrlAndUser, Arc<dyn Files>>>);
+pub(crate) struct OpenedStores(Mutex<HashMap<StoreKey, Arc<dyn Files>>>);
 
-type UrlAndUser = (String, Option<String>);
+/// The URL of a store, and who asks.
+type StoreKey = (String, Option<String>);
 
 /// The most stores that are kept open: users of HDFS are names that anybody can think up.
 const OPENED_MAX: usize = 1000;
