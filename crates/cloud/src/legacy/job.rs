@@ -183,7 +183,7 @@ async fn try_submit(cloud: &Arc<Cloud>, caller: &Caller, body: Value) -> Result<
     let own = PfsPath::home(&place.name, &caller.username)?;
     let own = own.join(&format!("jobs/{}", body.name))?;
     let is_named =
-        body.job_package.starts_with("/pfs/") && !service::has_directory(&place, &own).await?;
+        body.job_package.starts_with("/pfs/") && !service::has_directory(place, &own).await?;
     let package = if is_named { locate(cloud, &body.job_package)? } else { own };
     spec.package = package.to_string();
     let request = crate::random::word::<20>()?;
