@@ -97,10 +97,8 @@ impl Datacenter {
                 Isolated::No(why) => notes.push(format!("jobs are not kept apart here: {why}")),
             }
         }
-        match (own.store_url(), own.is_mounted() && sandbox.is_some()) {
-            (Some(url), true) => notes.push(format!("files are at {url}; jobs see a mount")),
-            (Some(url), false) => notes.push(format!("files are at {url}; jobs cannot run here")),
-            (None, _) => {}
+        if let Some(url) = own.store_url().filter(|_| !own.is_mounted() || sandbox.is_none()) {
+            notes.push(format!("files are at {url}; jobs cannot run here"));
         }
         Ok(Datacenter {
             name: own.name.clone(),

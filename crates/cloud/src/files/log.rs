@@ -23,6 +23,8 @@ pub(crate) struct Piece {
 
 /// A log is cut into this many files, of which the newest are kept.
 const SEGMENTS: u64 = 16;
+/// The most that is kept longer for those who follow and are behind.
+const UNREAD_BYTES_MAX: u64 = 4 << 30;
 /// How much is read at once to find the beginning of a line.
 const BLOCK: u64 = 64 << 10;
 
@@ -33,10 +35,18 @@ pub(crate) fn end(directory: &Path) -> Result<u64> {
     Ok(begin + fs::metadata(&path).map_err(unusable(&path))?.len())
 }
 
-/// Adds to the end, and removes the oldest part beyond `bytes_max`.
-pub(crate) fn append(directory: &Path, mut bytes: &[u8], bytes_max: u64) -> Result<()> {
+/// Adds to the end, and removes the oldest part beyond `bytes_max`, but for the last `unread_bytes`.
+pub(crate) fn append(
+    directory: &Path,
+    mut bytes: &[u8],
+    bytes_max: u64,
+    unread_bytes: u64,
+) -> Result<()> {
     make_private(directory)?;
     let segment_bytes = (bytes_max / SEGMENTS).max(1);
+    let unread = unread_bytes.min(UNREAD_BYTES_MAX).div_ceil(segment_bytes);
+    // One more, of which only a part is unread.
+    let kept = usize::try_from(SEGMENTS.max(unread + 1)).unwrap_or(usize::MAX);
     let mut begins = begins(directory)?;
     let mut begin = begins.last().copied().unwrap_or(0);
     loop {
@@ -46,11 +56,7 @@ pub(crate) fn append(directory: &Path, mut bytes: &[u8], bytes_max: u64) -> Resu
             begin += there;
             (path, there) = (segment(directory, begin), 0);
             begins.push(begin);
-            let surplus = begins.len().saturating_sub(SEGMENTS as usize);
-            for begin in begins.drain(..surplus) {
-                let old = segment(directory, begin);
-                fs::remove_file(&old).map_err(unusable(&old))?;
-            }
+            remove_oldest(directory, &mut begins, kept)?;
         }
         let room = usize::try_from(segment_bytes - there).unwrap_or(usize::MAX);
         let (piece, rest) = bytes.split_at(room.min(bytes.len()));
@@ -62,6 +68,19 @@ pub(crate) fn append(directory: &Path, mut bytes: &[u8], bytes_max: u64) -> Resu
         }
         bytes = rest;
     }
+}
+
+/// Removes what was kept longer for somebody.
+pub(crate) fn shrink(directory: &Path) -> Result<()> {
+    remove_oldest(directory, &mut begins(directory)?, SEGMENTS as usize)
+}
+
+fn remove_oldest(directory: &Path, begins: &mut Vec<u64>, kept: usize) -> Result<()> {
+    for begin in begins.drain(..begins.len().saturating_sub(kept)) {
+        let old = segment(directory, begin);
+        fs::remove_file(&old).map_err(unusable(&old))?;
+    }
+    Ok(())
 }
 
 /// Reads at most `bytes_max` from a place on.
@@ -176,7 +195,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!((end(folder.path()).unwrap(), tail(folder.path(), 3).unwrap()), (0, 0));
         for piece in [&b"0123456"[..], b"789abc", b"def", b"ghi"] {
-            append(folder.path(), piece, LIMIT).unwrap();
+            append(folder.path(), piece, LIMIT, 0).unwrap();
         }
         let whole = b"0123456789abcdefghi";
         for from in 0..=whole.len() {
@@ -192,21 +211,36 @@ mod tests {
     fn only_the_newest_part_is_kept_and_what_is_missing_is_counted() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..100 {
-            append(folder.path(), format!("line {number:04}\n").as_bytes(), LIMIT).unwrap();
+            append(folder.path(), format!("line {number:04}\n").as_bytes(), LIMIT, 0).unwrap();
         }
         let piece = read(folder.path(), 15, 10_000).unwrap();
         assert!(piece.bytes.starts_with(b"line 0084\n") && piece.bytes.ends_with(b"line 0099\n"));
         assert_eq!((piece.skipped_bytes, piece.next), (825, 1000));
-        append(folder.path(), &[b'x'; 10_000], LIMIT).unwrap();
+        append(folder.path(), &[b'x'; 10_000], LIMIT, 0).unwrap();
         let piece = read(folder.path(), 0, 10_000).unwrap();
         assert_eq!((piece.bytes.len() as u64, piece.next), (LIMIT, 11_000));
+    }
+
+    #[test]
+    fn what_somebody_has_not_read_is_kept_until_they_have() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..100_u64 {
+            // They have read as far as 95.
+            let unread = (number * 10).saturating_sub(95) + 10;
+            append(folder.path(), format!("line {number:04}\n").as_bytes(), LIMIT, unread).unwrap();
+        }
+        let piece = read(folder.path(), 95, 10_000).unwrap();
+        assert_eq!((piece.bytes.len(), piece.skipped_bytes), (905, 0));
+        shrink(folder.path()).unwrap();
+        let piece = read(folder.path(), 95, 10_000).unwrap();
+        assert_eq!((piece.bytes.len() as u64, piece.next), (LIMIT, 1000));
     }
 
     #[test]
     fn the_last_lines_are_found_across_files_with_or_without_a_last_newline() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..12 {
-            append(folder.path(), format!("line {number}\n").as_bytes(), LIMIT).unwrap();
+            append(folder.path(), format!("line {number}\n").as_bytes(), LIMIT, 0).unwrap();
         }
         let last = |lines| {
             let from = tail(folder.path(), lines).unwrap();
@@ -216,7 +250,7 @@ mod tests {
         assert_eq!(last(1), "line 11\n");
         assert_eq!(last(3), "line 9\nline 10\nline 11\n");
         assert!(last(12).starts_with("line 0\n") && last(100).starts_with("line 0\n"));
-        append(folder.path(), b"half", LIMIT).unwrap();
+        append(folder.path(), b"half", LIMIT, 0).unwrap();
         assert_eq!(last(2), "line 11\nhalf");
     }
 }

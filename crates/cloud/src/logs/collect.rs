@@ -5,8 +5,8 @@
 //! be longer than the note says: then the bytes are asked for again from the noted cursor, and as
 //! many as the archive has already are left out. Without a note the log is begun anew.
 //!
-//! What is too much for the archive is removed from it. What is printed faster than somebody who
-//! follows can read is left with the backend for a while, so that they miss nothing.
+//! What is too much for the archive is removed from it, but for what somebody who follows and keeps
+//! reading has not read yet. When the job has ended they are waited for, and that is removed, too.
 
 use super::news::Writer;
 use crate::Cloud;
@@ -17,14 +17,14 @@ use crate::jobs::row::JobRow;
 use contract::state::State;
 use contract::{Error, Kind, Result};
 use disk::Access;
-use scheduler::backend::{Cursor, LOG_BYTES_MAX, LogPiece};
+use scheduler::backend::{Cursor, LogPiece};
 use scheduler::{JobRecord, ReplicaId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Copies the logs of one job.
 pub(crate) struct Collector {
@@ -34,8 +34,6 @@ pub(crate) struct Collector {
     replicas: BTreeMap<ReplicaId, Progress>,
     /// Those who follow.
     news: Writer,
-    /// Whether something was left for later, because they are far behind.
-    is_waiting: bool,
 }
 
 /// How far a log was copied.
@@ -49,23 +47,10 @@ struct Progress {
     /// Bytes from the cursor on that the archive has already.
     #[serde(skip)]
     surplus: u64,
-    /// Since when followers are waited for, off and on; absent when all was copied since.
-    #[serde(skip)]
-    waits_since: Option<Instant>,
-}
-
-impl Progress {
-    /// Whether it can wait for followers. What still prints may be waited for only for a while: the
-    /// backend, too, keeps only so much.
-    fn may_wait(&mut self, is_over: bool) -> bool {
-        is_over || self.waits_since.get_or_insert_with(Instant::now).elapsed() < WAIT_MAX
-    }
 }
 
 /// How long to wait for followers of a job that has ended before the next look.
 const WAIT: Duration = Duration::from_millis(20);
-/// How long what a job prints may be left with its backend for followers' sake.
-const WAIT_MAX: Duration = Duration::from_secs(4);
 /// The most pieces of one replica that are copied before the others have their turn.
 const PIECES_MAX: usize = 16;
 const NOTE: &str = "copied.json";
@@ -79,7 +64,6 @@ impl Collector {
             row: row.clone(),
             log_bytes_max: cloud.config.limits.log_bytes,
             replicas: BTreeMap::new(),
-            is_waiting: false,
         }
     }
 
@@ -89,7 +73,6 @@ impl Collector {
         let mut has_moved = false;
         loop {
             let mut is_complete = true;
-            self.is_waiting = false;
             for replica in &record.replicas {
                 let (moved, is_done) = self.collect_one(record, replica.replica).await?;
                 has_moved |= moved;
@@ -98,13 +81,26 @@ impl Collector {
             if has_moved {
                 self.news.tell();
             }
-            if !is_over || is_complete {
+            if !is_over {
                 return Ok(has_moved);
             }
-            if self.is_waiting {
-                tokio::time::sleep(WAIT).await;
+            if is_complete {
+                self.shrink().await?;
+                return Ok(has_moved);
             }
         }
+    }
+
+    /// Waits for those who keep reading, then removes what was kept for them alone.
+    async fn shrink(&self) -> Result<()> {
+        for (replica, progress) in &self.replicas {
+            while self.news.lag(*replica, progress.archived) > self.log_bytes_max / 2 {
+                tokio::time::sleep(WAIT).await;
+            }
+            let directory = self.datacenter.store.logs(&self.row.uid).join(replica.to_string());
+            blocking(move || log::shrink(&directory)).await?;
+        }
+        Ok(())
     }
 
     /// Says that the end of the job is written down.
@@ -135,12 +131,6 @@ impl Collector {
             if progress.is_last {
                 return Ok((has_moved, true));
             }
-            let lag = self.news.lag(replica, progress.archived);
-            if lag > self.log_bytes_max / 2 && progress.may_wait(record.state.is_final()) {
-                self.is_waiting = true;
-                // Something moves, though not here: it is looked again soon.
-                return Ok((true, false));
-            }
             let piece =
                 self.datacenter.backend.logs(&self.row.uid, replica, &progress.cursor).await;
             let piece = match piece {
@@ -153,14 +143,11 @@ impl Collector {
                 return Ok((has_moved, false));
             }
             has_moved |= !piece.bytes.is_empty();
-            if piece.bytes.len() < LOG_BYTES_MAX {
-                progress.waits_since = None;
-            }
-            let (directory, bytes_max) = (directory.clone(), self.log_bytes_max);
             let before = progress.clone();
             let begin = before.archived;
-            let (after, bytes) =
-                blocking(move || take(&directory, before, piece, bytes_max)).await?;
+            let unread = self.news.lag(replica, begin);
+            let (directory, kept) = (directory.clone(), Kept { max: self.log_bytes_max, unread });
+            let (after, bytes) = blocking(move || take(&directory, before, piece, kept)).await?;
             *progress = after;
             self.news.print(replica, begin, bytes);
         }
@@ -189,12 +176,21 @@ fn open(directory: &Path) -> Result<Progress> {
     Ok(progress)
 }
 
+/// Bytes of a log that are kept.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    /// By the configuration.
+    max: u64,
+    /// At its end, for those who follow.
+    unread: u64,
+}
+
 /// Adds a piece to a log; what was added comes back.
 fn take(
     directory: &Path,
     mut progress: Progress,
     piece: LogPiece,
-    bytes_max: u64,
+    kept: Kept,
 ) -> Result<(Progress, Vec<u8>)> {
     let mut bytes = piece.bytes;
     if piece.skipped_bytes > 0 {
@@ -203,7 +199,9 @@ fn take(
     }
     let known = usize::try_from(progress.surplus).unwrap_or(usize::MAX).min(bytes.len());
     if known < bytes.len() {
-        log::append(directory, &bytes[known..], bytes_max)?;
+        // Who has read everything is not behind by one piece.
+        let unread = if kept.unread == 0 { 0 } else { kept.unread + bytes.len() as u64 };
+        log::append(directory, &bytes[known..], kept.max, unread)?;
     }
     progress.surplus -= known as u64;
     progress.archived += bytes.len() as u64;
@@ -232,6 +230,8 @@ fn save(path: &Path, progress: &Progress) -> Result<()> {
 mod tests {
     use super::*;
 
+    const KEPT: Kept = Kept { max: 1 << 20, unread: 0 };
+
     fn piece(bytes: &str, next: u64) -> LogPiece {
         LogPiece {
             bytes: bytes.as_bytes().to_vec(),
@@ -250,16 +250,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("trainer-0");
         let progress = open(&directory).unwrap();
-        let before = take(&directory, progress, piece("one\n", 4), 1 << 20).unwrap().0;
+        let before = take(&directory, progress, piece("one\n", 4), KEPT).unwrap().0;
         // Killed after the bytes and before the note.
         let old = std::fs::read(note(&directory)).unwrap();
-        take(&directory, before.clone(), piece("two\nthree\n", 14), 1 << 20).unwrap();
+        take(&directory, before.clone(), piece("two\nthree\n", 14), KEPT).unwrap();
         std::fs::write(note(&directory), old).unwrap();
         // Asked again, the backend cuts elsewhere, and there is more.
         let again = open(&directory).unwrap();
         assert_eq!((again.cursor.clone(), again.surplus), (before.cursor, 10));
-        let again = take(&directory, again, piece("two\n", 8), 1 << 20).unwrap().0;
-        let again = take(&directory, again, piece("three\nfour\n", 19), 1 << 20).unwrap().0;
+        let again = take(&directory, again, piece("two\n", 8), KEPT).unwrap().0;
+        let again = take(&directory, again, piece("three\nfour\n", 19), KEPT).unwrap().0;
         assert_eq!(text(&directory), "one\ntwo\nthree\nfour\n");
         assert_eq!(again.archived, log::end(&directory).unwrap());
     }
@@ -268,7 +268,7 @@ mod tests {
     fn a_log_without_a_note_is_begun_anew() {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("trainer-0");
-        log::append(&directory, b"half", 1 << 20).unwrap();
+        log::append(&directory, b"half", KEPT.max, 0).unwrap();
         open(&directory).unwrap();
         assert_eq!(text(&directory), "");
     }
@@ -278,7 +278,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let progress = open(folder.path()).unwrap();
         let lost = LogPiece { skipped_bytes: 7, ..piece("rest\n", 12) };
-        take(folder.path(), progress, lost, 1 << 20).unwrap();
+        take(folder.path(), progress, lost, KEPT).unwrap();
         assert_eq!(text(folder.path()), "\n[7 bytes were not kept]\nrest\n");
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Followers are told that there is more, get the newest of it without a look at the disk (two
 //! hundred of one log would otherwise read the same lines two hundred times), and hear of the job's
-//! end. The writer is told how far they are: it waits for those who keep reading, so that nothing is
-//! removed from the archive that they have not seen. Without a word from here followers look at the
+//! end. The writer is told how far they are, so that nothing is removed from the archive that those
+//! who keep reading have not seen. Without a word from here followers look at the
 //! archive themselves, because another server may be the one who writes.
 
 use bytes::Bytes;

@@ -21,7 +21,8 @@ pub(super) fn refused(error: HdfsError, path: &PfsPath) -> Error {
     if is("ParentNotDirectoryException") || text.contains("is not a directory") {
         return file_on_the_way(path);
     }
-    if is("FileAlreadyExistsException") {
+    // A file and a directory cannot take each other's place.
+    if is("FileAlreadyExistsException") || text.contains("must both be directories") {
         return already(path);
     }
     if is("PathIsNotEmptyDirectoryException") || text.contains("is not empty") {
