@@ -1,10 +1,12 @@
 //! The promise of `scheduler::Backend`, tried on every place that is made of processes: this
-//! machine, ssh hosts, and Open MPI. One list of trials, a test of each for each place.
+//! machine, ssh hosts, Open MPI and Slurm. One list of trials, a test of each for each place.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod backend {
     #[path = "../launch/component.rs"]
     pub(crate) mod component;
+    #[path = "../launch/slurm_cluster.rs"]
+    pub(crate) mod slurm_cluster;
     #[path = "../launch/sshd.rs"]
     pub(crate) mod sshd;
 
@@ -15,5 +17,6 @@ mod backend {
 
     mod chaos;
     mod isolation;
+    mod slurm;
     mod suites;
 }

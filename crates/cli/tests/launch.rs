@@ -5,6 +5,7 @@
 mod launch {
     pub(crate) mod component;
     pub(crate) mod job;
+    pub(crate) mod slurm_cluster;
     pub(crate) mod sshd;
 
     mod attached;
@@ -12,5 +13,6 @@ mod launch {
     mod detached;
     mod face;
     mod mpi;
+    mod slurm;
     mod ssh;
 }

@@ -5,6 +5,7 @@
 
 mod outside;
 mod queue;
+mod slurm;
 mod store;
 
 use contract::api::quota::Limits;
@@ -15,6 +16,7 @@ pub use outside::{OutsideStore, OutsideUrl};
 pub use queue::{NodeConfig, QueueConfig};
 use scheduler::ssh::host::Host;
 use serde::Deserialize;
+pub use slurm::SlurmConfig;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -164,6 +166,9 @@ pub struct DatacenterConfig {
     /// How `mpirun` is called; with `backend: mpi`.
     #[serde(default)]
     pub mpi: Option<MpiConfig>,
+    /// What is asked of Slurm; with `backend: slurm`.
+    #[serde(default)]
+    pub slurm: Option<SlurmConfig>,
 }
 
 /// What runs jobs.
@@ -177,6 +182,8 @@ pub enum BackendKind {
     Ssh,
     /// Where `mpirun` puts its processes.
     Mpi,
+    /// Nodes that Slurm gives.
+    Slurm,
 }
 
 impl BackendKind {
@@ -186,6 +193,7 @@ impl BackendKind {
             BackendKind::Local => "local",
             BackendKind::Ssh => "ssh",
             BackendKind::Mpi => "mpi",
+            BackendKind::Slurm => "slurm",
         }
     }
 }
@@ -299,6 +307,7 @@ impl DatacenterConfig {
             environment: BTreeMap::new(),
             ssh: None,
             mpi: None,
+            slurm: None,
         }
     }
 }
@@ -398,13 +407,36 @@ impl DatacenterConfig {
         if self.mount && self.backend != BackendKind::Local {
             return refuse("mount: only jobs of backend local see mounted files");
         }
-        match (self.backend, &self.ssh, &self.mpi) {
-            (BackendKind::Local, None, None) => Ok(()),
-            (BackendKind::Local, ..) => refuse("ssh and mpi are for backends of these names"),
-            (BackendKind::Ssh, Some(ssh), None) if !ssh.hosts.is_empty() => Ok(()),
-            (BackendKind::Ssh, ..) => refuse("backend ssh needs `ssh:` with hosts, and no mpi"),
-            (BackendKind::Mpi, None, Some(mpi)) if mpi.ranks > 0 => Ok(()),
-            (BackendKind::Mpi, ..) => refuse("backend mpi needs `mpi:` with ranks, and no ssh"),
+        let sections = [
+            (BackendKind::Ssh, self.ssh.is_some()),
+            (BackendKind::Mpi, self.mpi.is_some()),
+            (BackendKind::Slurm, self.slurm.is_some()),
+        ];
+        for (kind, is_given) in sections {
+            if is_given && kind != self.backend {
+                let word = kind.word();
+                return refuse(&format!("`{word}:` is for backend {word}"));
+            }
+        }
+        match self.backend {
+            BackendKind::Local => Ok(()),
+            BackendKind::Ssh if self.ssh.as_ref().is_some_and(|ssh| !ssh.hosts.is_empty()) => {
+                Ok(())
+            }
+            BackendKind::Ssh => refuse("backend ssh needs `ssh:` with hosts"),
+            BackendKind::Mpi if self.mpi.as_ref().is_some_and(|mpi| mpi.ranks > 0) => Ok(()),
+            BackendKind::Mpi => refuse("backend mpi needs `mpi:` with ranks"),
+            // Slurm has an answer to everything that is not said.
+            BackendKind::Slurm => Ok(()),
+        }
+    }
+
+    /// Whether packages are sent to the machines that run its jobs.
+    pub(crate) fn sends_packages(&self) -> bool {
+        match self.backend {
+            BackendKind::Local | BackendKind::Mpi => false,
+            BackendKind::Ssh => true,
+            BackendKind::Slurm => !self.slurm.as_ref().is_some_and(|slurm| slurm.shares_files),
         }
     }
 
@@ -487,7 +519,9 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         insta::assert_snapshot!(error("colour: red").lines().next().unwrap(), @"the configuration cannot be read: unknown field `colour`, expected one of `data_dir`, `listen`, `database`, `tls`, `datacenters`, `quota`, `isolation`, `uids`, `session_hours`, `limits`, `fairness`");
-        insta::assert_snapshot!(error("datacenters: [{name: a, backend: ssh}]"), @"backend ssh needs `ssh:` with hosts, and no mpi (datacenter: a)");
+        insta::assert_snapshot!(error("datacenters: [{name: a, backend: ssh}]"), @"backend ssh needs `ssh:` with hosts (datacenter: a)");
+        insta::assert_snapshot!(error("datacenters: [{name: a, backend: slurm, mpi: {ranks: 2}}]"), @"`mpi:` is for backend mpi (datacenter: a)");
+        insta::assert_snapshot!(error("datacenters: [{name: a, backend: slurm, slurm: {queue: b}}]").lines().next().unwrap().split(',').next().unwrap(), @"the configuration cannot be read: datacenters[0].slurm: unknown field `queue`");
         insta::assert_snapshot!(error("datacenters: [{name: a}, {name: a}]"), @"datacenters: a is there twice (field: datacenters)");
         insta::assert_snapshot!(error("quota: {cpu: many}"), @"the configuration cannot be read: quota.cpu: not a quantity: use a number with an optional suffix m, k, M, G, T, P, Ki, Mi, Gi, Ti or Pi, such as 2, 1500m, 0.5, 100M or 512Mi (quantity: many) at line 1 column 14");
         insta::assert_snapshot!(error("uids: {first: 0}"), @"uids: begin at 1000 or later, and end below 2^32 (field: uids)");

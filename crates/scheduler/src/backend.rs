@@ -86,7 +86,7 @@ pub struct JobSummary {
     pub id: String,
     /// Its name as typed.
     pub name: String,
-    /// Where it runs: `local`, `ssh`, `mpi`.
+    /// Where it runs: `local`, `ssh`, `mpi`, `slurm`.
     pub place: String,
     /// Counts the changes of its record.
     pub revision: u64,

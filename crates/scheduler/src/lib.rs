@@ -13,7 +13,8 @@
 //!   and carries that out on any number of supervisors;
 //! - a [`supervisor`] per job and machine starts, ends and watches the replicas of that machine as
 //!   it is told over a pipe, and takes everything down when the pipe closes;
-//! - [`local`], [`ssh`] and [`mpi`] are how the machines of a place are found and reached.
+//! - [`local`], [`ssh`], [`mpi`] and [`slurm`] are how the machines of a place are found and
+//!   reached.
 //!
 //! What runs is made by one pure function, [`plan::plan`].
 
@@ -31,9 +32,12 @@ pub mod supervisor;
 
 pub mod jobs;
 
+pub mod meeting;
+
 pub mod kubernetes;
 pub mod local;
 pub mod mpi;
+pub mod slurm;
 pub mod ssh;
 
 pub use backend::Backend;

@@ -40,6 +40,8 @@ pub struct Node {
     pub owns_workspace: bool,
     /// Variables of its replicas, unless the job sets them.
     pub env: BTreeMap<String, String>,
+    /// Its GPUs that are the job's, in the words of CUDA, where somebody has said so.
+    pub gpus: Vec<String>,
 }
 
 /// A job with all its replicas.
@@ -353,7 +355,7 @@ fn pserver(submission: &Submission, node: &Node, servers: &Servers, rank: u32) -
 fn comment(place: &Place) -> &'static str {
     match place {
         Place::Local(_) | Place::Ssh(_) => "paddle_process_by_paddle",
-        Place::Mpi(_) | Place::Kubernetes(_) => "paddle_cluster_pserver",
+        Place::Mpi(_) | Place::Slurm(_) | Place::Kubernetes(_) => "paddle_cluster_pserver",
     }
 }
 
@@ -475,6 +477,7 @@ mod tests {
             directory: "/home/paddle/JOB".into(),
             owns_workspace: true,
             env: [("LD_LIBRARY_PATH".to_owned(), "/usr/local/cuda/lib64".to_owned())].into(),
+            gpus: Vec::new(),
         }
     }
 

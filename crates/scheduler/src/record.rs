@@ -30,7 +30,7 @@ pub struct JobRecord {
     pub origin: String,
     /// The job's name.
     pub job: String,
-    /// Where it runs: `local`, `ssh`, `mpi`.
+    /// Where it runs: `local`, `ssh`, `mpi`, `slurm`.
     pub place: String,
     /// Counts the changes of this record.
     pub revision: u64,
@@ -49,6 +49,10 @@ pub struct JobRecord {
     pub exit_code: Option<i32>,
     /// When it was submitted, in milliseconds since 1970.
     pub began_ms: u64,
+    /// When its machines were given to it, where it had to wait for them: its time limit counts from
+    /// then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted_ms: Option<u64>,
     /// When everything had ended.
     pub ended_ms: Option<u64>,
     /// How many conductors it has had; more than one if one of them died.

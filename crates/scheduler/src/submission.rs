@@ -6,7 +6,7 @@
 
 use crate::ssh::host::Host;
 use crate::ssh::package::{Manifest, hexadecimal};
-use contract::job::JobSpec;
+use contract::job::{JobSpec, Priority};
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
@@ -91,6 +91,8 @@ pub enum Place {
     Ssh(SshPlace),
     /// Where `mpirun` puts its processes.
     Mpi(MpiPlace),
+    /// Nodes that Slurm gives.
+    Slurm(SlurmPlace),
     /// Pods of a Kubernetes cluster.
     Kubernetes(KubernetesPlace),
 }
@@ -165,6 +167,48 @@ pub struct MpiPlace {
     pub start: MpiStart,
     /// The variables that `mpirun` and programs on this machine inherit.
     pub environment: BTreeMap<String, String>,
+}
+
+/// Nodes that Slurm gives: one allocation for a job. In texts, empty leaves it to Slurm.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlurmPlace {
+    /// How many nodes; 0 for one for each trainer and server. Replicas are dealt out in turn.
+    pub nodes: u32,
+    /// The partition.
+    pub partition: String,
+    /// The account that pays.
+    pub account: String,
+    /// The quality of service.
+    pub qos: String,
+    /// The quality of service of jobs with a priority, instead.
+    pub qos_of: BTreeMap<Priority, String>,
+    /// Which nodes: features, as `sbatch --constraint` takes them.
+    pub constraint: String,
+    /// The reservation.
+    pub reservation: String,
+    /// The kind of GPU, for jobs that use some.
+    pub gpu_type: String,
+    /// More arguments for `sbatch`.
+    pub sbatch_arguments: Vec<String>,
+    /// How long the job may wait for its nodes; no limit if absent.
+    pub queue_seconds_max: Option<u64>,
+    /// Where nodes keep what they need for a job, and copies of a package that is sent; `~/` is the
+    /// home there.
+    pub root_dir: String,
+    /// The interface that servers listen on; empty for all.
+    pub nic: String,
+    /// The port on which the conductor waits for the nodes; 0 lets the system choose.
+    pub port: u16,
+    /// The command `paddle` on the nodes; empty for the path of the conductor's own.
+    pub paddle: String,
+    /// Whether each node keeps only its own part of `train.list`.
+    pub shard_train_list: bool,
+    /// The variables that Slurm's commands and programs inherit.
+    pub environment: BTreeMap<String, String>,
+    /// The directory, on the conductor's machine, to which the logs of all nodes and the output of
+    /// the first are brought, if a package was sent.
+    pub results: PathBuf,
 }
 
 /// A namespace of a Kubernetes cluster with Volcano.
@@ -271,6 +315,7 @@ impl Place {
             Place::Local(_) => "local",
             Place::Ssh(_) => "ssh",
             Place::Mpi(_) => "mpi",
+            Place::Slurm(_) => "slurm",
             Place::Kubernetes(_) => "kubernetes",
         }
     }

@@ -1,8 +1,8 @@
 //! The verbs of `paddle`. Their own arguments are beside their code.
 
 use crate::{
-    attach, cluster_node, cluster_train, completions, conduct, jobs, kill, launch, logs, master,
-    pserver, python, rank, recordio, scale, supervise, version,
+    agent, attach, cluster_node, cluster_train, completions, conduct, jobs, kill, launch, logs,
+    master, pserver, python, rank, recordio, scale, supervise, version,
 };
 use clap::{Command, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -95,4 +95,7 @@ pub(crate) enum Verb {
     /// Be one rank of a job under MPI (started by mpirun)
     #[command(hide = true)]
     Rank(rank::Args),
+    /// Run a job's part on a node of its Slurm allocation (started by srun)
+    #[command(hide = true)]
+    Agent(agent::Args),
 }

@@ -1,5 +1,6 @@
 //! The command `paddle`: argument parsing and dispatch; every verb has a file of its own.
 
+mod agent;
 mod args;
 mod attach;
 mod cluster_node;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Verb::Supervise(args) => supervise::run(&args),
         Verb::Node => node::run(),
         Verb::Rank(args) => rank::run(&args),
+        Verb::Agent(args) => agent::run(&args),
     })
 }
 

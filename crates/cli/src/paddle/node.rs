@@ -8,14 +8,7 @@ use tokio::io::BufReader;
 
 pub(crate) fn run() -> Result<ExitCode> {
     cli::logging::start(None, "")?;
-    let home = std::env::home_dir()
-        .ok_or_else(|| Error::invalid("this host does not say where the home is: set HOME"))?;
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let config = Config {
-        home,
-        search_path: std::env::split_paths(&path).collect(),
-        release: env!("CARGO_PKG_VERSION").to_owned(),
-    };
+    let config = config()?;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|source| Error::io("cannot start a runtime", source))?;
     let result = runtime.block_on(async {
@@ -25,4 +18,16 @@ pub(crate) fn run() -> Result<ExitCode> {
     // A read of standard input may still be waiting, and cannot be called back.
     runtime.shutdown_background();
     result.map(|()| ExitCode::SUCCESS)
+}
+
+/// What this process knows of its host.
+pub(crate) fn config() -> Result<Config> {
+    let home = std::env::home_dir()
+        .ok_or_else(|| Error::invalid("this host does not say where the home is: set HOME"))?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    Ok(Config {
+        home,
+        search_path: std::env::split_paths(&path).collect(),
+        release: env!("CARGO_PKG_VERSION").to_owned(),
+    })
 }

@@ -5,8 +5,9 @@ use crate::attach::follow::runtime;
 use crate::attach::signals;
 use contract::secret::Secret;
 use contract::{Error, Result};
+use scheduler::meeting::{CONDUCTOR, KEY, Meeting, Member};
+use scheduler::mpi::join;
 use scheduler::mpi::rank::{self, Rank};
-use scheduler::mpi::{CONDUCTOR, KEY, Meeting, Member, join};
 use scheduler::ssh;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -69,6 +70,7 @@ pub(crate) fn member(rank: &Rank, directory: &Path, nic: &str) -> Result<Member>
         address,
         paddle: crate::this_program()?.program.to_string_lossy().into_owned(),
         directory: directory.join(rank.rank.to_string()),
+        gpus: Vec::new(),
     })
 }
 

@@ -2,11 +2,12 @@
 
 use super::component;
 use super::job::Harness;
+use super::slurm_cluster::{self, Cluster};
 use super::sshd::{self, Machines};
 use scheduler::Submission;
 use scheduler::ssh::host::parse_hosts;
 use scheduler::submission::{
-    LocalPlace, Mount, MpiPlace, MpiStart, Package, Place, RunAs, Sandbox, SshPlace,
+    LocalPlace, Mount, MpiPlace, MpiStart, Package, Place, RunAs, Sandbox, SlurmPlace, SshPlace,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -164,6 +165,42 @@ impl Harness for Mpi {
             port: 0,
             start: MpiStart::Mpirun,
             environment: environment(),
+        })
+    }
+
+    fn package(&self, folder: &Path) -> String {
+        folder.join("package").to_str().unwrap().to_owned()
+    }
+
+    fn workspace(&self, folder: &Path, _: u32) -> PathBuf {
+        folder.join("package")
+    }
+
+    fn many(&self) -> u32 {
+        8
+    }
+}
+
+/// A Slurm of this machine, whose nodes see its files.
+pub(crate) struct Slurm(pub(crate) &'static Cluster);
+
+impl Slurm {
+    pub(crate) fn find() -> Option<Slurm> {
+        slurm_cluster::cluster().map(Slurm)
+    }
+}
+
+impl Harness for Slurm {
+    fn place(&self, folder: &Path, count: u32) -> Place {
+        let mut environment = environment();
+        environment.insert("SLURM_CONF".to_owned(), self.0.conf());
+        Place::Slurm(SlurmPlace {
+            nodes: count.min(2),
+            partition: "main".to_owned(),
+            root_dir: folder.join("root").to_str().unwrap().to_owned(),
+            environment,
+            results: folder.join("results"),
+            ..SlurmPlace::default()
         })
     }
 

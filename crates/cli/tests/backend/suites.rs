@@ -1,6 +1,6 @@
 //! The trials on every place.
 
-use super::places::{Local, Mpi, Sandboxed, Ssh};
+use super::places::{Local, Mpi, Sandboxed, Slurm, Ssh};
 
 mod local {
     crate::backend::trials::suite!(super::Local { isolates: true });
@@ -43,6 +43,13 @@ mod bad_servers {
 mod mpi {
     crate::backend::trials::suite!(match super::Mpi::find() {
         Some(mpi) => mpi,
+        None => return,
+    });
+}
+
+mod slurm {
+    crate::backend::trials::suite!(match super::Slurm::find() {
+        Some(slurm) => slurm,
         None => return,
     });
 }

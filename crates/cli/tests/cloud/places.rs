@@ -1,7 +1,8 @@
-//! Datacenters of other kinds than this machine: ssh hosts and MPI, served by one server.
+//! Datacenters of other kinds than this machine: ssh hosts, MPI and Slurm, served by one server.
 
 use super::component;
-use super::server::Server;
+use super::server::{Server, wait_until};
+use super::slurm_cluster;
 use super::sshd::machines;
 use contract::api::job::Job;
 use contract::state::JobState;
@@ -50,4 +51,46 @@ fn one_server_serves_datacenters_of_every_kind() {
     });
     let _: Job = user.submit_body(&body).read();
     user.wait_until("late", JobState::Succeeded);
+}
+
+/// Nodes that share no files with the server, and nodes that do.
+#[test]
+fn jobs_of_a_datacenter_run_on_slurm() {
+    let Some(cluster) = slurm_cluster::cluster() else { return };
+    let slurm = |partition: &str, root: &std::path::Path, shares_files: bool| {
+        format!(
+            "slurm: {{conf: {}, partition: {partition}, root_dir: {}, paddle: {}, \
+             shares_files: {shares_files}}}",
+            cluster.conf(),
+            root.display(),
+            env!("CARGO_BIN_EXE_paddle"),
+        )
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let yaml = format!(
+        "datacenters:\n\
+         - {{name: apart, backend: slurm, {}}}\n\
+         - {{name: together, backend: slurm, {}}}\n",
+        slurm("apart", &cluster.folder.join("own/cloud"), false),
+        slurm("main", folder.path(), true),
+    );
+    let server = Server::with_config(&yaml);
+    let user = server.user("wu");
+    let script = "echo $PADDLE_TRAINER_ID on $SLURMD_NODENAME; mkdir -p output; \
+                  [ $PADDLE_TRAINER_ID = 1 ] || echo model > output/weights";
+    for (datacenter, node) in [("apart", "p"), ("together", "n")] {
+        let user = user.within(datacenter);
+        let body = user.submission("job", script, |spec| (spec.trainers, spec.pservers) = (2, 1));
+        let _: Job = user.submit_body(&body).read();
+        user.wait_until("job", JobState::Succeeded);
+        for rank in 0..2 {
+            let log = user.log("job", &format!("trainer-{rank}"));
+            assert!(log.contains(&format!("{rank} on {node}{rank}\n")), "{datacenter}: {log}");
+        }
+        let home = server.data().join("files").join(datacenter).join("home/wu/jobs/job");
+        assert_eq!(std::fs::read_to_string(home.join("output/weights")).unwrap(), "model\n");
+    }
+    wait_until("nothing is left in the queue", || {
+        cluster.call("squeue", &["--noheader"]).is_empty()
+    });
 }

@@ -4,10 +4,15 @@ use std::path::PathBuf;
 
 /// The path of a program; `None`, with a word about it, where it is not installed.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    find_in(name, name)
+}
+
+/// The path of a program that belongs to a component of several.
+pub(crate) fn find_in(component: &str, name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
     let found = folders.map(|folder| folder.join(name)).find(|path| path.is_file());
-    found.or_else(|| missing(name, "it is not installed"))
+    found.or_else(|| missing(component, &format!("{name} is not installed")))
 }
 
 /// Says that something is missing. In CI that fails if `.ci/required` lists it.

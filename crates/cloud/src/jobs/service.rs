@@ -9,7 +9,6 @@ use crate::Cloud;
 use crate::blocking::blocking;
 use crate::clock::now_ms;
 use crate::cluster_train::{self, Plan};
-use crate::config::BackendKind;
 use crate::database::Write;
 use crate::datacenters::Datacenter;
 use crate::http::Caller;
@@ -137,7 +136,7 @@ pub(crate) async fn submit_by(
         revision: 1,
         change: 0,
     };
-    let manifest = (place.config.backend == BackendKind::Ssh).then(Manifest::default);
+    let manifest = place.config.sends_packages().then(Manifest::default);
     {
         let (place, username) = (Arc::clone(&place), row.username.clone());
         let owner = start::owner(&place, user.posix_uid);

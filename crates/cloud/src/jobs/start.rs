@@ -7,7 +7,6 @@ use super::submission::{Surroundings, submission};
 use crate::Cloud;
 use crate::blocking::blocking;
 use crate::cluster_train::node;
-use crate::config::BackendKind;
 use crate::datacenters::Datacenter;
 use crate::files::Owner;
 use crate::files::package::{Placement, place};
@@ -58,7 +57,7 @@ pub(super) async fn start(
         .await?;
     }
     let workspace = paths.workspace.clone();
-    let is_dispatched = datacenter.config.backend == BackendKind::Ssh;
+    let is_dispatched = datacenter.config.sends_packages();
     let manifest = match is_dispatched {
         true => {
             let workspace = workspace.clone();

@@ -10,7 +10,8 @@ use contract::{Error, Kind, Result};
 use scheduler::Submission;
 use scheduler::ssh::package::Manifest;
 use scheduler::submission::{
-    CLOUD, LocalPlace, Mount, MpiPlace, MpiStart, Package, Place, RunAs, Sandbox, SshPlace,
+    CLOUD, LocalPlace, Mount, MpiPlace, MpiStart, Package, Place, RunAs, Sandbox, SlurmPlace,
+    SshPlace,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -69,6 +70,13 @@ pub(crate) fn submission(row: &JobRow, around: &Surroundings<'_>) -> Result<Subm
             let package = Package::Present(text(around.workspace)?);
             (Place::Mpi(mpi(row, config, around)?), package)
         }
+        BackendKind::Slurm => {
+            let package = match &around.manifest {
+                Some(manifest) => Package::Dispatch(manifest.clone()),
+                None => Package::Present(text(around.workspace)?),
+            };
+            (Place::Slurm(slurm(row, config, around)), package)
+        }
     };
     let mounts = if is_apart { mounts(row, around) } else { Vec::new() };
     Ok(Submission {
@@ -88,7 +96,11 @@ pub(crate) fn submission(row: &JobRow, around: &Surroundings<'_>) -> Result<Subm
 fn spec(row: &JobRow, config: &DatacenterConfig) -> JobSpec {
     let mut spec = row.spec.clone();
     spec.queue = String::new();
-    spec.priority = Priority::Normal;
+    // Slurm has a queue too, where a priority that it knows counts once more.
+    let priorities = config.slurm.as_ref().map(|slurm| &slurm.priorities);
+    if !priorities.is_some_and(|known| known.contains_key(&spec.priority)) {
+        spec.priority = Priority::Normal;
+    }
     // Jobs share a machine, so the documented port is only where a job has machines of its own.
     if config.backend != BackendKind::Ssh && spec.ports.first == Ports::default().first {
         spec.ports.first = 0;
@@ -165,4 +177,37 @@ fn mpi(row: &JobRow, config: &DatacenterConfig, around: &Surroundings<'_>) -> Re
         start: MpiStart::Mpirun,
         environment: environment(row, around),
     })
+}
+
+fn slurm(row: &JobRow, config: &DatacenterConfig, around: &Surroundings<'_>) -> SlurmPlace {
+    let slurm = config.slurm.clone().unwrap_or_default();
+    let mut environment = environment(row, around);
+    if let (false, Some(home)) = (slurm.shares_files, around.environment.get("HOME")) {
+        // The user's home is not on the nodes.
+        environment.insert("HOME".to_owned(), home.clone());
+    }
+    if let Some(conf) = slurm.conf {
+        environment.insert("SLURM_CONF".to_owned(), conf.to_string_lossy().into_owned());
+    }
+    let queue = config.queue(&row.spec.queue).map(|queue| queue.partition.clone());
+    let partition = queue.filter(|partition| !partition.is_empty());
+    SlurmPlace {
+        nodes: slurm.nodes,
+        partition: partition.unwrap_or(slurm.partition),
+        account: slurm.account,
+        qos: slurm.qos,
+        qos_of: slurm.priorities,
+        constraint: slurm.constraint,
+        reservation: slurm.reservation,
+        gpu_type: slurm.gpu_type,
+        sbatch_arguments: slurm.arguments,
+        queue_seconds_max: slurm.queue_seconds_max,
+        root_dir: slurm.root_dir,
+        nic: slurm.nic,
+        port: 0,
+        paddle: slurm.paddle,
+        shard_train_list: false,
+        environment,
+        results: around.workspace.to_owned(),
+    }
 }

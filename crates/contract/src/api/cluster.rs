@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 pub struct Datacenter {
     /// Its name, as in `/pfs/<datacenter>/…`.
     pub name: String,
-    /// What runs its jobs: `local`, `ssh`, `mpi`.
+    /// What runs its jobs: `local`, `ssh`, `mpi`, `slurm`.
     pub backend: String,
     /// What people should know of it, such as limits that cannot be enforced there.
     pub notes: Vec<String>,

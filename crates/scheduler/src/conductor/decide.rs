@@ -59,7 +59,8 @@ pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, St
     let mut wake_ms: Option<u64> = None;
     let mut wait_until = |moment: u64| wake_ms = Some(wake_ms.map_or(moment, |w| w.min(moment)));
     if let Some(limit_ms) = policy.time_limit_ms {
-        let deadline = record.began_ms.saturating_add(limit_ms);
+        let since_ms = record.granted_ms.unwrap_or(record.began_ms);
+        let deadline = since_ms.saturating_add(limit_ms);
         if deadline <= now_ms {
             return end(out_of_time(limit_ms));
         }

@@ -2,6 +2,7 @@
 //! here by its name; nothing is dropped.
 
 use crate::local::{self, sandbox};
+use crate::slurm;
 use crate::ssh::package::Manifest;
 use crate::submission::{Package, Place, Submission, check_id};
 use contract::api::cluster_train;
@@ -24,10 +25,12 @@ pub(super) fn check(submission: &Submission) -> Result<()> {
     if !spec.registry.is_empty() {
         return refuse("registry", &spec.registry, "it fetches no images");
     }
-    if !spec.queue.is_empty() {
+    // Slurm has both, and says itself which it does not have.
+    let is_slurm = matches!(place, Place::Slurm(_));
+    if !spec.queue.is_empty() && !is_slurm {
         return refuse("queue", &spec.queue, "it has no queues, jobs start at once");
     }
-    if spec.priority != Priority::Normal {
+    if spec.priority != Priority::Normal && !is_slurm {
         let priority = spec.priority.to_string();
         return refuse("priority", &priority, "jobs start at once, so none goes before another");
     }
@@ -62,6 +65,7 @@ pub(super) fn check(submission: &Submission) -> Result<()> {
                 return Err(error.with("results", ssh.results.display()));
             }
         }
+        Place::Slurm(_) => slurm::check(submission)?,
         Place::Kubernetes(_) => {
             return Err(Error::invalid(
                 "jobs on Kubernetes are pods, not processes of this backend",
@@ -100,8 +104,8 @@ pub(super) fn check_topology(submission: &Submission) -> Result<()> {
             let path = local::plan::outside(&submission.mounts, &path).unwrap_or(path);
             path.is_file()
         }
-        // The machines of mpirun may have a directory that this one does not.
-        (Package::Present(path), Place::Mpi(_)) => {
+        // Other machines may have a directory that this one does not.
+        (Package::Present(path), Place::Mpi(_) | Place::Slurm(_)) => {
             !Path::new(path).is_dir() || Path::new(path).join(topology).is_file()
         }
     };

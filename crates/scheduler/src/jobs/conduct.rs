@@ -10,7 +10,7 @@
 use super::directory::JobDirectory;
 use super::segments::{LOG_LIMITS, METRICS_LIMITS, Segments};
 use super::shared;
-use super::site::{Paddle, Site};
+use super::site::{Opening, Paddle, Progress, Site};
 use crate::backend::MetricsLine;
 use crate::conductor::{self, Outcome, Request, Stop, Watch, now_ms};
 use crate::plan::{self, JobPlan};
@@ -21,8 +21,8 @@ use crate::supervisor::host::{Host, Hosts};
 use crate::supervisor::lock::{self, Lock};
 use crate::supervisor::message::BEAT;
 use crate::supervisor::{guard, leftover};
-use crate::{ReplicaId, Submission, mpi};
-use contract::state::{JobState, State};
+use crate::{ReplicaId, Submission, mpi, slurm};
+use contract::state::{JobState, ReplicaState, State};
 use contract::{Error, Kind, Result};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -84,7 +84,8 @@ pub(super) async fn conduct_with(
     files.write(&mut record)?;
     show_life(directory.conductor_lock());
     let mut requests = with_requests(stops, directory.clone());
-    let mut job = Job { submission: &submission, paddle, directory, site: None };
+    let mut job =
+        Job { submission: &submission, paddle, directory, site: None, has_given_back: false };
     let outcome = match (&claim, settled) {
         (Ok(_), None) => job.run(&mut record, &mut requests, &mut files).await,
         (Ok(_), Some(verdict)) => Ok(job.find_gone(verdict, &mut record).await),
@@ -101,6 +102,7 @@ pub(super) async fn conduct_with(
         leftover::end_marked(&directory.machine()).await;
     }
     mpi::forget_ranks(directory.path());
+    job.give_back(&mut record).await;
     record.finish(verdict, now_ms());
     files.write_down(&mut record).await
 }
@@ -208,6 +210,8 @@ struct Job<'a> {
     directory: &'a JobDirectory,
     /// The machines, once they have been reached.
     site: Option<Site>,
+    /// Whether machines that were given to the job are given back.
+    has_given_back: bool,
 }
 
 impl Job<'_> {
@@ -219,12 +223,17 @@ impl Job<'_> {
     ) -> Result<Verdict> {
         loop {
             let is_again = record.rounds > 0 || record.conductors > 1;
-            let (plan, hosts) = {
-                let opening = self.open(record.began_ms, is_again);
+            let (progress, mut waited) = watch::channel(Progress::default());
+            let opened = {
+                let opening = self.open(record.began_ms, is_again, true, &progress);
                 tokio::pin!(opening);
                 loop {
                     tokio::select! {
-                        opened = &mut opening => break opened?,
+                        opened = &mut opening => break opened,
+                        Ok(()) = waited.changed() => {
+                            record.reason.clone_from(&waited.borrow_and_update().waiting);
+                            files.changed(record);
+                        }
                         Some(request) = requests.recv() => match request {
                             Request::Stop(stop) => return Ok(Verdict::killed(stop)),
                             Request::Scale(trainers) => record.trainers = trainers,
@@ -232,10 +241,23 @@ impl Job<'_> {
                     }
                 }
             };
+            let Progress { granted_ms, fate, .. } = waited.borrow_and_update().clone();
+            record.granted_ms = record.granted_ms.or(granted_ms);
+            let (plan, hosts) = match (opened, fate) {
+                (Err(_), Some(verdict)) => return Ok(verdict),
+                (opened, _) => opened?,
+            };
             if self.submission.spec.restarts == 0 && !self.directory.is_leashed() {
                 self.directory.note_begun()?;
             }
-            match conductor::run(&plan, hosts, record, requests, files).await? {
+            let outcome = conductor::run(&plan, hosts, record, requests, files).await?;
+            let is_failure =
+                !matches!(&outcome, Outcome::Over(verdict) if verdict.state != JobState::Failed);
+            if is_failure && let Some(verdict) = self.fate(record, outcome == Outcome::Again).await
+            {
+                return Ok(verdict);
+            }
+            match outcome {
                 Outcome::Over(verdict) => return Ok(verdict),
                 Outcome::Again => {
                     if let Some(site) = self.site.take() {
@@ -246,17 +268,23 @@ impl Job<'_> {
         }
     }
 
+    /// What whoever gave the machines did to them, if some were lost.
+    async fn fate(&mut self, record: &JobRecord, may_repeat: bool) -> Option<Verdict> {
+        let is_lost = record.replicas.iter().any(|one| one.state == ReplicaState::Lost);
+        let site = self.site.as_mut().filter(|_| is_lost)?;
+        site.fate(self.submission, self.directory, may_repeat).await
+    }
+
     /// Reaches the machines once more, which waits for the end of what another conductor ran, so
     /// that its results can be brought.
     async fn find_gone(&mut self, verdict: Verdict, record: &mut JobRecord) -> Verdict {
-        match self.open(record.began_ms, true).await {
+        let progress = watch::channel(Progress::default()).0;
+        match self.open(record.began_ms, true, false, &progress).await {
             Ok((_, hosts)) => {
                 Hosts::new(hosts).close().await;
                 verdict
             }
-            Err(error) if matches!(self.submission.place, Place::Ssh(_)) => {
-                undelivered(verdict, &error, record)
-            }
+            Err(error) if self.has_results_elsewhere() => undelivered(verdict, &error, record),
             // All results are where they should be.
             Err(error) => {
                 record.notes.push(error.chain());
@@ -268,14 +296,21 @@ impl Job<'_> {
     /// Reaches the machines. After a failure they get time to come back: whatever took one of them
     /// may have been a restart. A job that may be started again also bears that one of them is lost
     /// while it is reached.
-    async fn open(&mut self, began_ms: u64, is_again: bool) -> Result<(JobPlan, Vec<Host>)> {
+    async fn open(
+        &mut self,
+        began_ms: u64,
+        is_again: bool,
+        may_allocate: bool,
+        progress: &watch::Sender<Progress>,
+    ) -> Result<(JobPlan, Vec<Host>)> {
+        let (submission, directory, paddle) = (self.submission, self.directory, self.paddle);
+        let opening =
+            Opening { submission, directory, paddle, began_ms, is_again, may_allocate, progress };
         let spec = &self.submission.spec;
         let deadline = Instant::now() + Duration::from_secs(spec.ready_seconds);
         let mut attempts_left = spec.restarts.min(ATTEMPTS_MAX);
         loop {
-            let site =
-                Site::open(self.submission, self.directory, self.paddle, began_ms, is_again).await;
-            let error = match site {
+            let error = match Site::open(&opening).await {
                 Ok((site, nodes, mut hosts)) => {
                     let plan = plan::plan(self.submission, nodes)?;
                     let shared = shared::check(&plan, &spec.checkpoint.dir, &mut hosts).await;
@@ -313,7 +348,7 @@ impl Job<'_> {
     ) -> Verdict {
         let Some(mut site) = self.site.take() else { return verdict };
         let delivered = site.deliver(self.submission).await;
-        site.close().await;
+        self.has_given_back = site.end().await;
         match delivered {
             Ok(notes) => {
                 record.notes.extend(notes);
@@ -324,6 +359,28 @@ impl Job<'_> {
                 files.changed(record);
                 verdict
             }
+        }
+    }
+}
+
+impl Job<'_> {
+    /// Whether results lie where only the machines of the job lead to.
+    fn has_results_elsewhere(&self) -> bool {
+        match (&self.submission.place, &self.submission.package) {
+            (Place::Ssh(_), _) | (Place::Slurm(_), Package::Dispatch(_)) => true,
+            (_, Package::Present(_) | Package::Dispatch(_)) => false,
+        }
+    }
+
+    /// Gives back machines that the job still has, or waits for.
+    async fn give_back(&mut self, record: &mut JobRecord) {
+        let Place::Slurm(place) = &self.submission.place else { return };
+        let directory = self.directory.path();
+        if let Err(error) =
+            slurm::release(place, self.submission, directory, self.has_given_back).await
+        {
+            let what = "its nodes could not be given back; they are when they find no conductor";
+            record.notes.push(format!("{what}: {}", error.chain()));
         }
     }
 }

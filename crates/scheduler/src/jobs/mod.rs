@@ -1,4 +1,4 @@
-//! The backend of every place that is made of processes: this machine, ssh hosts, MPI.
+//! The backend of every place that is made of processes: this machine, ssh hosts, MPI, Slurm.
 //!
 //! A job is a directory below a root, named by its id, with everything that is known of it, and a
 //! process that runs it, the conductor ([`conduct`]): one of its own, or that of a submitter with
@@ -17,7 +17,7 @@ mod history;
 mod shared;
 mod site;
 
-pub use site::Paddle;
+pub use site::{Paddle, Progress};
 
 use crate::ReplicaId;
 use crate::backend::{

@@ -2,11 +2,13 @@
 
 use super::directory::JobDirectory;
 use crate::plan::Node;
+use crate::record::Verdict;
 use crate::submission::{Place, Submission};
 use crate::supervisor::host::Host;
-use crate::{local, mpi, ssh};
+use crate::{local, mpi, slurm, ssh};
 use contract::{Error, Result};
 use std::path::PathBuf;
+use tokio::sync::watch;
 
 /// The program that conducts jobs, and whose servers and supervisors are started here.
 #[derive(Debug, Clone)]
@@ -17,23 +19,43 @@ pub struct Paddle {
     pub release: String,
 }
 
+/// How far a job is that has to wait for its machines.
+#[derive(Debug, Clone, Default)]
+pub struct Progress {
+    /// For what it waits, in words; empty if it does not.
+    pub waiting: String,
+    /// When the machines were given to it, in milliseconds since 1970.
+    pub granted_ms: Option<u64>,
+    /// How the job ends, if whoever gives machines has decided that.
+    pub fate: Option<Verdict>,
+}
+
+/// A job whose machines are to be reached.
+pub(super) struct Opening<'a> {
+    pub(super) submission: &'a Submission,
+    pub(super) directory: &'a JobDirectory,
+    pub(super) paddle: &'a Paddle,
+    pub(super) began_ms: u64,
+    /// Whether the job has been there before.
+    pub(super) is_again: bool,
+    /// Whether it may get machines if it has none: one that is over only looks for those it had.
+    pub(super) may_allocate: bool,
+    pub(super) progress: &'a watch::Sender<Progress>,
+}
+
 /// Machines that have been reached.
 pub(super) enum Site {
     Local,
     Ssh(ssh::Site),
     Mpi(mpi::Site),
+    Slurm(slurm::Site),
 }
 
 impl Site {
     /// Reaches the machines of a job, makes its directories ready on them, and starts a supervisor
-    /// on each. With `is_again` the job has been there before.
-    pub(super) async fn open(
-        submission: &Submission,
-        directory: &JobDirectory,
-        paddle: &Paddle,
-        began_ms: u64,
-        is_again: bool,
-    ) -> Result<(Site, Vec<Node>, Vec<Host>)> {
+    /// on each.
+    pub(super) async fn open(opening: &Opening<'_>) -> Result<(Site, Vec<Node>, Vec<Host>)> {
+        let Opening { submission, directory, paddle, began_ms, is_again, .. } = *opening;
         match &submission.place {
             Place::Local(place) => {
                 let node = local::node(submission, directory.path(), paddle)?;
@@ -50,6 +72,22 @@ impl Site {
                     mpi::Site::open(place, submission, directory.path(), paddle).await?;
                 Ok((Site::Mpi(site), nodes, hosts))
             }
+            Place::Slurm(place) => {
+                let job = slurm::Job {
+                    place,
+                    submission,
+                    directory: directory.path(),
+                    package: directory.package(),
+                    paddle,
+                    began_ms,
+                    is_again,
+                    may_allocate: opening.may_allocate,
+                    is_leashed: directory.is_leashed(),
+                    progress: opening.progress,
+                };
+                let (site, nodes, hosts) = slurm::Site::open(&job).await?;
+                Ok((Site::Slurm(site), nodes, hosts))
+            }
             Place::Kubernetes(_) => Err(no_machines()),
         }
     }
@@ -60,14 +98,47 @@ impl Site {
         match self {
             Site::Local | Site::Mpi(_) => Ok(Vec::new()),
             Site::Ssh(site) => site.deliver(submission).await,
+            Site::Slurm(site) => match &submission.place {
+                Place::Slurm(place) => site.deliver(submission, &place.results).await,
+                _ => Ok(Vec::new()),
+            },
         }
     }
 
+    /// What whoever gives the machines did to the job while it ran, if that explains that replicas
+    /// were lost.
+    pub(super) async fn fate(
+        &mut self,
+        submission: &Submission,
+        directory: &JobDirectory,
+        may_repeat: bool,
+    ) -> Option<Verdict> {
+        match (self, &submission.place) {
+            (Site::Slurm(site), Place::Slurm(place)) => {
+                site.fate(place, submission, directory.path(), may_repeat).await
+            }
+            _ => None,
+        }
+    }
+
+    /// The round is over; machines that are kept for the next one stay.
     pub(super) async fn close(self) {
         match self {
             Site::Local => {}
             Site::Ssh(site) => site.close().await,
             Site::Mpi(site) => site.close().await,
+            Site::Slurm(site) => site.close().await,
+        }
+    }
+
+    /// The job is over. Whether machines that were given to it are given back.
+    pub(super) async fn end(self) -> bool {
+        match self {
+            Site::Slurm(site) => site.end().await,
+            site => {
+                site.close().await;
+                true
+            }
         }
     }
 }
@@ -81,6 +152,7 @@ pub(super) fn imagine(submission: &Submission, paddle: &Paddle) -> Result<Vec<No
         }
         Place::Ssh(place) => ssh::imagine(place, submission),
         Place::Mpi(place) => Ok(mpi::imagine(place, submission, paddle)),
+        Place::Slurm(place) => Ok(slurm::imagine(place, submission, paddle)),
         Place::Kubernetes(_) => Err(no_machines()),
     }
 }

@@ -43,6 +43,7 @@ pub(crate) fn node(submission: &Submission, directory: &Path, paddle: &Paddle) -
         directory: directory.join("machine"),
         owns_workspace: false,
         env: BTreeMap::new(),
+        gpus: Vec::new(),
     })
 }
 

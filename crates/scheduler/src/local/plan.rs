@@ -2,9 +2,11 @@
 
 use crate::plan::{MASTER_STATE, Node};
 use crate::replica::ReplicaId;
+use crate::slurm;
 use crate::submission::{Mount, Place, Submission};
 use crate::supervisor::gpu::VISIBLE;
 use crate::supervisor::message::{Confinement, GpuWish, Root};
+use contract::job::JobSpec;
 use contract::role::Role;
 use std::path::{Path, PathBuf};
 
@@ -14,8 +16,14 @@ const TRAINER_COUNT: &str = "/trainer_count";
 
 /// The confinement of a replica; none on places where jobs use the machines as they are.
 pub(crate) fn confinement(submission: &Submission, node: &Node, id: ReplicaId) -> Confinement {
-    let Place::Local(place) = &submission.place else { return Confinement::default() };
     let spec = &submission.spec;
+    let place = match &submission.place {
+        Place::Local(place) => place,
+        Place::Slurm(_) => {
+            return Confinement { gpus: dealt(spec, node, id), ..Confinement::default() };
+        }
+        _ => return Confinement::default(),
+    };
     let among = place.environment.get(VISIBLE).map(String::as_str).unwrap_or_default();
     let among = among.split(',').map(str::trim).filter(|name| !name.is_empty());
     let wish = |count| GpuWish { count, among: among.map(str::to_owned).collect() };
@@ -42,6 +50,13 @@ pub(crate) fn confinement(submission: &Submission, node: &Node, id: ReplicaId) -
         root
     });
     Confinement { run_as: submission.run_as, root, gpus, ..Confinement::default() }
+}
+
+/// The GPUs of a replica among those that Slurm gave to the job on this node.
+fn dealt(spec: &JobSpec, node: &Node, id: ReplicaId) -> Option<GpuWish> {
+    let count = slurm::devices(spec, id.role);
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    (count > 0).then(|| GpuWish { count, among: node.gpus.clone() })
 }
 
 /// Where a path that replicas see through a mount is on the machine; `None` if no mount has it.

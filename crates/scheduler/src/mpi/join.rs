@@ -1,31 +1,15 @@
 //! A rank's side of an MPI job: it finds the conductor, and lets it command a supervisor on this
 //! machine until the conductor has no more to say.
 
-use super::link::{self, Member};
+use crate::meeting::{Meeting, Member, link};
 use crate::supervisor::message;
-use contract::secret::Secret;
 use contract::{Error, Kind, Result};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::{Child, Command};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 
-/// How a rank finds the conductor.
-#[derive(Debug, Clone)]
-pub struct Meeting {
-    /// What proves that both belong to the same start.
-    pub key: Secret,
-    /// Where the conductor may be, as `host:port`, likeliest first.
-    pub conductors: Vec<String>,
-    /// How long it may take to find it.
-    pub patience: Duration,
-    /// Whether the ranks of the job may be started once more.
-    pub may_repeat: bool,
-}
-
-/// Between two attempts to find the conductor.
-const PAUSE: Duration = Duration::from_millis(100);
 /// How long the end of a supervisor is waited for.
 const END: Duration = Duration::from_secs(30);
 
@@ -34,7 +18,7 @@ const END: Duration = Duration::from_secs(30);
 /// # Errors
 /// The conductor was not found. Losing it later is its way to say that the job is over.
 pub async fn join(meeting: &Meeting, own: &Member, hidden: &[&str]) -> Result<()> {
-    let link = find(meeting, own).await?;
+    let link = meeting.find(own).await?;
     let refused = |source| Error::io("cannot start a supervisor", source);
     let mut command = Command::new(&own.paddle);
     command.args(["supervise", "--namespace", "--directory"]).arg(&own.directory);
@@ -77,29 +61,6 @@ fn forget(directory: &Path) {
     let _ = std::fs::remove_dir_all(directory);
     // Shared by the ranks of this machine: gone with the last of them.
     let _ = directory.parent().map(std::fs::remove_dir);
-}
-
-async fn find(meeting: &Meeting, own: &Member) -> Result<link::Link> {
-    let deadline = Instant::now() + meeting.patience;
-    let mut last = Error::new(Kind::Unavailable, "no machine is known: give a --hostfile");
-    loop {
-        for address in &meeting.conductors {
-            match timeout_at(deadline, link::dial(address, &meeting.key, own)).await {
-                Ok(Ok(link)) => return Ok(link),
-                Ok(Err(error)) => last = error,
-                Err(_) => {}
-            }
-        }
-        if Instant::now() + PAUSE >= deadline {
-            let message = "the conductor of the job was not found: is its port open to this \
-                           machine, and is its machine in the hostfile?";
-            return Err(Error::new(Kind::Timeout, message)
-                .with("tried", meeting.conductors.join(","))
-                .with("seconds", meeting.patience.as_secs())
-                .because(last));
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
 }
 
 async fn end(child: &mut Child) -> Result<()> {

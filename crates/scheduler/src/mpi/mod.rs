@@ -8,50 +8,33 @@
 pub mod hostfile;
 pub mod rank;
 
-mod identity;
 mod join;
-mod link;
 mod mpirun;
 
-pub use join::{Meeting, join};
-pub use link::Member;
-pub use mpirun::{CONDUCTOR, KEY};
+pub use join::join;
 
 use crate::jobs::Paddle;
+use crate::meeting::{self, Arrival, Meeting, Member, collect, outer_address};
 use crate::plan::Node;
 use crate::submission::{MpiPlace, MpiStart, Package, Submission};
 use crate::supervisor::host::Host;
-use contract::secret::Secret;
-use contract::{Error, Kind, Result};
-use link::Link;
+use contract::{Error, Result};
 use mpirun::Mpirun;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 /// The port on which the conductor waits for ranks that somebody else's `mpirun` started, just
 /// below that of the servers.
 pub const DEFAULT_PORT: u16 = contract::port::DEFAULT - 1;
 /// The directory, beside those of jobs, in which ranks keep theirs.
 pub const RANKS: &str = ".ranks";
-/// Connections that may be making themselves known at the same time, beyond those expected.
-const STRANGERS_MAX: usize = 64;
 
 /// Ranks that have been reached.
 pub struct Site {
     mpirun: Option<Mpirun>,
-}
-
-/// A rank that has arrived: its link, and both addresses of the connection.
-struct Arrival {
-    link: Link,
-    member: Member,
-    peer: IpAddr,
-    local: IpAddr,
 }
 
 impl Site {
@@ -76,14 +59,14 @@ impl Site {
         let (key, mut mpirun) = match &place.start {
             MpiStart::Joined { key } => (key.clone(), None),
             MpiStart::Mpirun => {
-                let (key, conductors) = (mpirun::fresh_key()?, mpirun::addresses(port)?);
+                let (key, conductors) = (meeting::fresh_key()?, meeting::addresses(port)?);
                 let meeting = Meeting { key: key.clone(), conductors, patience, may_repeat: true };
                 let mpirun = Mpirun::start(place, submission, directory, paddle, &meeting).await?;
                 (key, Some(mpirun))
             }
         };
         let arrivals = tokio::select! {
-            arrivals = collect(&listener, &key, place.ranks, patience) => arrivals,
+            arrivals = collect(&listener, &key, place.ranks, patience, std::future::ready(())) => arrivals,
             why = mpirun::ended(&mut mpirun) => Err(why),
         };
         let arrivals = match arrivals {
@@ -97,8 +80,7 @@ impl Site {
             }
         };
         let (mut nodes, mut hosts) = (Vec::new(), Vec::new());
-        let outer = arrivals.iter().find(|arrival| !arrival.local.is_loopback());
-        let outer = outer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |arrival| arrival.local);
+        let outer = outer_address(&arrivals);
         for Arrival { link, mut member, peer, .. } in arrivals {
             if member.address.is_empty() {
                 member.address = if peer.is_loopback() { outer } else { peer }.to_string();
@@ -143,6 +125,7 @@ fn node(place: &MpiPlace, submission: &Submission, member: Member) -> Node {
         directory: member.directory,
         owns_workspace: false,
         env: BTreeMap::new(),
+        gpus: Vec::new(),
     }
 }
 
@@ -155,63 +138,7 @@ pub(crate) fn imagine(place: &MpiPlace, submission: &Submission, paddle: &Paddle
         address: format!("rank-{rank}"),
         paddle: paddle.program.to_string_lossy().into_owned(),
         directory: format!("<job>/rank-{rank}").into(),
+        gpus: Vec::new(),
     };
     (0..place.ranks).map(|rank| node(place, submission, member(rank))).collect()
-}
-
-/// Waits for all ranks, in order.
-async fn collect(
-    listener: &TcpListener,
-    key: &Secret,
-    ranks: u32,
-    patience: Duration,
-) -> Result<Vec<Arrival>> {
-    let deadline = Instant::now() + patience;
-    let acceptor = link::acceptor(key)?;
-    let mut found: Vec<Option<Arrival>> = (0..ranks).map(|_| None).collect();
-    let (sender, mut arrivals) = mpsc::channel(found.len());
-    let slots = std::sync::Arc::new(tokio::sync::Semaphore::new(found.len() + STRANGERS_MAX));
-    while found.iter().any(Option::is_none) {
-        tokio::select! {
-            accepted = listener.accept() => {
-                let Ok((stream, peer)) = accepted else { continue };
-                let Ok(local) = stream.local_addr() else { continue };
-                let Ok(slot) = std::sync::Arc::clone(&slots).try_acquire_owned() else { continue };
-                let (acceptor, sender) = (acceptor.clone(), sender.clone());
-                tokio::spawn(async move {
-                    match link::accept(stream, &acceptor).await {
-                        Ok((link, member)) => {
-                            let (peer, local) = (peer.ip().to_canonical(), local.ip().to_canonical());
-                            let arrival = Arrival { link, member, peer, local };
-                            drop(sender.send(arrival).await);
-                        }
-                        Err(error) => tracing::warn!(error = error.chain(), "a caller was refused"),
-                    }
-                    drop(slot);
-                });
-            }
-            Some(arrival) = arrivals.recv() => {
-                let Member { rank, size, .. } = arrival.member;
-                if size != ranks {
-                    let message = "mpirun started another number of ranks than was asked for";
-                    let error = Error::new(Kind::Conflict, message);
-                    return Err(error.with("started", size).with("asked", ranks));
-                }
-                if let Some(place) = found.get_mut(rank as usize).filter(|place| place.is_none()) {
-                    *place = Some(arrival);
-                }
-            }
-            () = tokio::time::sleep_until(deadline) => return Err(missing(&found, patience)),
-        }
-    }
-    Ok(found.into_iter().flatten().collect())
-}
-
-fn missing(found: &[Option<Arrival>], patience: Duration) -> Error {
-    let absent = found.iter().enumerate().filter(|(_, arrival)| arrival.is_none());
-    let absent: Vec<String> = absent.map(|(rank, _)| rank.to_string()).collect();
-    let message = "not all ranks have reached the conductor: is its port open to their machines?";
-    Error::new(Kind::Timeout, message)
-        .with("missing", absent.join(","))
-        .with("seconds", patience.as_secs())
 }

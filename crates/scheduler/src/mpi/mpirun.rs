@@ -1,25 +1,20 @@
 //! `mpirun` as a process of the conductor: its command line, and its life under a supervisor, which
 //! ends it when the conductor is gone.
 
-use super::Meeting;
 use crate::jobs::Paddle;
 use crate::local;
+use crate::meeting::{CONDUCTOR, KEY, Meeting};
 use crate::replica::ReplicaId;
 use crate::submission::{MpiPlace, Submission};
 use crate::supervisor::host::{Host, Hosts, Report};
 use crate::supervisor::message::{Command, Confinement, Event, Start};
 use contract::role::Role;
-use contract::secret::Secret;
 use contract::{Error, Kind, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Where ranks find the conductor: `host:port` entries with commas between.
-pub const CONDUCTOR: &str = "PADDLE_CONDUCTOR";
-/// What proves to the conductor that a process is one of its ranks.
-pub const KEY: &str = "PADDLE_CONDUCTOR_KEY";
 /// How long a supervisor on this machine may take to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long `mpirun` may take to notice that its ranks have ended, before it is killed.
@@ -33,15 +28,6 @@ pub(super) struct Mpirun {
     /// The end of what it printed.
     words: Vec<u8>,
     code: Option<i32>,
-}
-
-/// 256 random bits.
-pub(super) fn fresh_key() -> Result<Secret> {
-    let mut bytes = [0_u8; 32];
-    let random = ring::rand::SystemRandom::new();
-    ring::rand::SecureRandom::fill(&random, &mut bytes)
-        .map_err(|_| Error::new(Kind::Io, "no random numbers"))?;
-    Ok(Secret::new(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
 }
 
 impl Mpirun {
@@ -180,18 +166,6 @@ fn argv(place: &MpiPlace, hostfile: Option<&Path>, is_root: bool, rank: &[String
     argv.extend_from_slice(&place.mpirun_arguments);
     argv.extend_from_slice(rank);
     argv
-}
-
-/// Every address of this machine, with a port of it.
-pub(super) fn addresses(port: u16) -> Result<Vec<String>> {
-    let interfaces = if_addrs::get_if_addrs()
-        .map_err(|source| Error::io("cannot list network interfaces", source))?;
-    let mut addresses: Vec<_> = interfaces.iter().map(if_addrs::Interface::ip).collect();
-    addresses.retain(std::net::IpAddr::is_ipv4);
-    // On machines of their own, ranks need the others; on this one, any will do.
-    addresses.sort_by_key(std::net::IpAddr::is_loopback);
-    addresses.dedup();
-    Ok(addresses.iter().map(|address| format!("{address}:{port}")).collect())
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub mod node;
 pub mod package;
 pub mod transfer;
 
-mod session;
+pub(crate) mod session;
 mod site;
 
 use std::net::SocketAddr;
@@ -44,9 +44,17 @@ const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(30);
 /// Hosts that have been reached, in the order of their ranks.
 pub struct Cluster {
     reach: Reach,
-    sessions: Vec<Session>,
+    hosts: Vec<Reached>,
     /// Holds the sockets by which connections are shared.
     _controls: tempfile::TempDir,
+}
+
+/// A host with its connection.
+struct Reached {
+    host: Host,
+    /// Where other connections to this host find the first one.
+    control: PathBuf,
+    session: Session,
 }
 
 impl Cluster {
@@ -70,17 +78,18 @@ impl Cluster {
             let (reach, control) = (&reach, control(index));
             async move { Session::open(reach, host, &control, Connection::First, release).await }
         });
-        let mut sessions = Vec::new();
+        let mut reached = Vec::new();
         for (index, session) in join_all(first).await.into_iter().enumerate() {
-            sessions.push(match session {
+            let session = match session {
                 Err(error) if may_ask && wants_asking(&error) => {
                     let (host, control) = (&hosts[index], control(index));
                     Session::open(&reach, host, &control, Connection::Asking, release).await?
                 }
                 session => session?,
-            });
+            };
+            reached.push(Reached { host: hosts[index].clone(), control: control(index), session });
         }
-        Ok(Cluster { reach, sessions, _controls: controls })
+        Ok(Cluster { reach, hosts: reached, _controls: controls })
     }
 
     /// Asks every host what it is.
@@ -96,7 +105,7 @@ impl Cluster {
     ) -> Result<Vec<Probed>> {
         let (nic, root_dir) = (nic.to_owned(), root_dir.to_owned());
         let request = Request::Probe { nic, root_dir, will_copy };
-        try_join_all(self.sessions.iter_mut().map(|session| async {
+        try_join_all(self.hosts.iter_mut().map(|Reached { session, .. }| async {
             match session.ask(&request).await? {
                 Reply::Probed(probed) => Ok(probed),
                 _ => Err(session.senseless()),
@@ -108,9 +117,9 @@ impl Cluster {
     /// How hosts reach each other: by the address of the interface that servers listen on, or else
     /// as ssh reaches them, aliases resolved.
     pub async fn addresses(&self, probed: &[Probed]) -> Result<Vec<String>> {
-        let address = |(session, probed): (&Session, &Probed)| {
+        let address = |(reached, probed): (&Reached, &Probed)| {
             let known = probed.address;
-            let host = session.host.clone();
+            let host = reached.host.clone();
             async move {
                 match known {
                     Some(address) => Ok(address.to_string()),
@@ -118,7 +127,7 @@ impl Cluster {
                 }
             }
         };
-        try_join_all(self.sessions.iter().zip(probed).map(address)).await
+        try_join_all(self.hosts.iter().zip(probed).map(address)).await
     }
 
     /// Makes the job's directory ready on every host, and copies the package there if `source` is
@@ -133,27 +142,27 @@ impl Cluster {
         sent: &(dyn Fn(u64) + Sync),
     ) -> Result<Vec<String>> {
         let reach = &self.reach;
-        try_join_all((0..).zip(&mut self.sessions).map(|(index, session)| {
+        try_join_all((0..).zip(&mut self.hosts).map(|(index, host)| {
             let request = request(index);
-            async move { prepare_one(reach, session, request, source, sent).await }
+            async move { prepare_one(reach, host, request, source, sent).await }
         }))
         .await
     }
 
     /// Starts a supervisor on every host.
     pub async fn supervise(&self, directories: &[String]) -> Result<Vec<supervisor::host::Host>> {
-        try_join_all(self.sessions.iter().zip(directories).map(|(session, directory)| {
+        try_join_all(self.hosts.iter().zip(directories).map(|(reached, directory)| {
             let mut command = std::process::Command::new("ssh");
             let words = [&self.reach.paddle, "supervise", "--namespace", "--directory", directory];
             command
                 .args(command::ssh(
                     &self.reach,
-                    &session.host,
-                    &session.control,
+                    &reached.host,
+                    &reached.control,
                     Connection::Shared,
                 ))
                 .arg(command::remote(&words));
-            let name = session.host.to_string();
+            let name = reached.host.to_string();
             async move { supervisor::host::Host::open(&name, command, SUPERVISOR_PATIENCE).await }
         }))
         .await
@@ -162,12 +171,12 @@ impl Cluster {
     /// Brings directories of the hosts' jobs here, `wanted` of each; what cannot be copied comes
     /// back as words. Hosts that fail do not keep others from delivering.
     pub async fn gather(&mut self, wanted: impl Fn(usize) -> Vec<Wanted>) -> Result<Vec<String>> {
-        let gathered = join_all(self.sessions.iter_mut().enumerate().map(|(index, session)| {
+        let gathered = join_all(self.hosts.iter_mut().enumerate().map(|(index, reached)| {
             let wanted = wanted(index);
             async move {
                 let mut passed_over = Vec::new();
                 for wanted in &wanted {
-                    passed_over.extend(gather_one(session, wanted).await?);
+                    passed_over.extend(reached.session.gather(wanted).await?);
                 }
                 Ok(passed_over)
             }
@@ -187,9 +196,9 @@ impl Cluster {
             root_dir: root_dir.to_owned(),
             directory: directory.map(str::to_owned),
         };
-        try_join_all(self.sessions.iter_mut().map(|session| async {
+        try_join_all(self.hosts.iter_mut().map(|Reached { host, session, .. }| async {
             match session.ask(&request).await? {
-                Reply::Killed { directories } => Ok((session.host.clone(), directories)),
+                Reply::Killed { directories } => Ok((host.clone(), directories)),
                 _ => Err(session.senseless()),
             }
         }))
@@ -198,7 +207,7 @@ impl Cluster {
 
     /// Closes all connections.
     pub async fn close(self) {
-        join_all(self.sessions.into_iter().map(Session::close)).await;
+        join_all(self.hosts.into_iter().map(|reached| reached.session.close())).await;
     }
 }
 
@@ -256,26 +265,9 @@ fn date(seconds: u64) -> String {
     format!("{JOB_PREFIX}{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}")
 }
 
-async fn gather_one(session: &mut Session, wanted: &Wanted) -> Result<Vec<String>> {
-    match session.ask(&Request::Gather { name: wanted.name.to_owned() }).await? {
-        Reply::Gathered { manifest: None, .. } => Ok(Vec::new()),
-        Reply::Gathered { manifest: Some(manifest), passed_over } => {
-            manifest.check()?;
-            transfer::shape(&wanted.to, &manifest)?;
-            if wanted.replaces {
-                transfer::prune(&wanted.to, &manifest)?;
-            }
-            session.receive(&wanted.to, &manifest).await?;
-            let host = &session.host;
-            Ok(passed_over.into_iter().map(|what| format!("{host}: {what}")).collect())
-        }
-        _ => Err(session.senseless()),
-    }
-}
-
 async fn prepare_one(
     reach: &Reach,
-    session: &mut Session,
+    reached: &mut Reached,
     request: Prepare,
     source: Option<&Source<'_>>,
     sent: &(dyn Fn(u64) + Sync),
@@ -284,32 +276,21 @@ async fn prepare_one(
         && source.by_rsync.get(request.node as usize) == Some(&true)
     {
         let arguments =
-            command::rsync(reach, &session.host, &session.control, source.root, &package.mirror);
+            command::rsync(reach, &reached.host, &reached.control, source.root, &package.mirror);
         let mut command = tokio::process::Command::new("rsync");
         command.args(arguments).kill_on_drop(true).stdin(std::process::Stdio::null());
         // Whatever it did, the host checks every file and asks for what is missing.
         match command.output().await {
             Ok(output) if output.status.success() => {}
             Ok(output) => tracing::warn!(
-                host = session.host.to_string(),
+                host = reached.host.to_string(),
                 said = String::from_utf8_lossy(&output.stderr).trim(),
                 "rsync failed; copying without it"
             ),
             Err(error) => tracing::warn!(error = error.to_string(), "cannot run rsync"),
         }
     }
-    let mut reply = session.ask(&Request::Prepare(request)).await?;
-    if let (Reply::Needed { paths }, Some(source)) = (&reply, source) {
-        // What the host has already is as good as sent.
-        let all = source.manifest.files_missing_in(&Manifest::default());
-        sent(source.manifest.bytes_of(&all) - source.manifest.bytes_of(paths));
-        session.send(source.root, source.manifest, paths, sent).await?;
-        reply = session.answer().await?;
-    }
-    match reply {
-        Reply::Prepared { directory } => Ok(directory),
-        _ => Err(session.senseless()),
-    }
+    reached.session.prepare(request, source, sent).await
 }
 
 /// The address that ssh would connect to. A name that only ssh can resolve, behind a jump host, is

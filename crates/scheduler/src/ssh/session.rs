@@ -1,29 +1,37 @@
-//! One connection to a host: `ssh`, and the `paddle node` at its other end, which answers requests.
+//! One connection to a host, by `ssh` or in another way, and the `paddle node` at its other end, which
+//! answers requests.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use contract::{Error, Kind, Result};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, BufWriter};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::io::{
+    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, BufReader, BufWriter, DuplexStream,
+};
+use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::command::{self, Connection, Reach};
 use super::host::Host;
-use super::message::{self, Reply, Request};
+use super::message::{self, Prepare, Reply, Request};
 use super::package::Manifest;
-use super::transfer;
+use super::{Source, Wanted, transfer};
 
 /// A host that answers.
-pub(super) struct Session {
-    pub(super) host: Host,
-    /// Where other connections to this host find this one.
-    pub(super) control: PathBuf,
+pub(crate) struct Session {
+    /// As people know it.
+    name: String,
+    input: BufWriter<Box<dyn AsyncWrite + Send + Sync + Unpin>>,
+    output: BufReader<Box<dyn AsyncRead + Send + Sync + Unpin>>,
+    /// What leads to the host, if that is a process of ours.
+    process: Option<Process>,
+}
+
+/// A process that leads to a host.
+struct Process {
     child: Child,
-    input: BufWriter<ChildStdin>,
-    output: BufReader<ChildStdout>,
     /// What `ssh` and the far side print on standard error, which is little.
     complaints: JoinHandle<String>,
 }
@@ -65,14 +73,36 @@ impl Session {
             let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
             String::from_utf8_lossy(&bytes).trim().to_owned()
         });
-        let mut session = Session {
-            host: host.clone(),
-            control: control.to_owned(),
-            child,
-            input: BufWriter::new(input),
-            output: BufReader::new(output),
-            complaints,
+        Session::greet(
+            Session {
+                name: host.to_string(),
+                input: BufWriter::new(Box::new(input)),
+                output: BufReader::new(Box::new(output)),
+                process: Some(Process { child, complaints }),
+            },
+            release,
+        )
+        .await
+    }
+
+    /// Takes a host that is reached in another way than by a process of ours, and checks that the
+    /// same release is there.
+    pub(crate) async fn attach(
+        name: &str,
+        input: DuplexStream,
+        output: DuplexStream,
+        release: &str,
+    ) -> Result<Session> {
+        let session = Session {
+            name: name.to_owned(),
+            input: BufWriter::new(Box::new(input)),
+            output: BufReader::new(Box::new(output)),
+            process: None,
         };
+        Session::greet(session, release).await
+    }
+
+    async fn greet(mut session: Session, release: &str) -> Result<Session> {
         match session.greeting().await? {
             Reply::Opened { version: message::VERSION, release: theirs } if theirs == release => {
                 Ok(session)
@@ -80,7 +110,7 @@ impl Session {
             Reply::Opened { release: theirs, .. } => {
                 let message = "another release of paddle is on this host: install the same";
                 Err(Error::new(Kind::Unsupported, message)
-                    .with("host", host)
+                    .with("host", &session.name)
                     .with("release", theirs)
                     .with("expected", release))
             }
@@ -104,27 +134,27 @@ impl Session {
     }
 
     /// Asks, and waits for the answer. A refusal is an error that names the host.
-    pub(super) async fn ask(&mut self, request: &Request) -> Result<Reply> {
+    pub(crate) async fn ask(&mut self, request: &Request) -> Result<Reply> {
         if message::write(&mut self.input, request).await.is_err() {
             return Err(self.lost().await);
         }
         self.answer().await
     }
 
-    pub(super) async fn answer(&mut self) -> Result<Reply> {
+    pub(crate) async fn answer(&mut self) -> Result<Reply> {
         match message::read(&mut self.output).await {
             Ok(Some(Reply::Failed { message, is_invalid })) => {
                 let kind = if is_invalid { Kind::Invalid } else { Kind::Unavailable };
-                Err(Error::new(kind, message).with("host", &self.host))
+                Err(Error::new(kind, message).with("host", &self.name))
             }
             Ok(Some(reply)) => Ok(reply),
             Ok(None) => Err(self.lost().await),
-            Err(error) => Err(error.with("host", &self.host)),
+            Err(error) => Err(error.with("host", &self.name)),
         }
     }
 
     /// Sends files, as an answer asked for.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &mut self,
         root: &Path,
         manifest: &Manifest,
@@ -135,28 +165,72 @@ impl Session {
         match result {
             // The far side has left; why is in its own words.
             Err(error) if error.kind() == Kind::Unavailable => Err(self.lost().await),
-            result => result.map_err(|error| error.with("host", &self.host)),
+            result => result.map_err(|error| error.with("host", &self.name)),
         }
     }
 
     /// Takes in the files that an answer announced.
-    pub(super) async fn receive(&mut self, root: &Path, manifest: &Manifest) -> Result<()> {
+    pub(crate) async fn receive(&mut self, root: &Path, manifest: &Manifest) -> Result<()> {
         let paths = manifest.files_missing_in(&Manifest::default());
         transfer::receive(root, manifest, &paths, &mut self.output)
             .await
-            .map_err(|error| error.with("host", &self.host))
+            .map_err(|error| error.with("host", &self.name))
+    }
+
+    /// Makes the job's directory ready, and sends the files of the package that the host does not
+    /// have. The directory comes back.
+    pub(crate) async fn prepare(
+        &mut self,
+        request: Prepare,
+        source: Option<&Source<'_>>,
+        sent: &(dyn Fn(u64) + Sync),
+    ) -> Result<String> {
+        let mut reply = self.ask(&Request::Prepare(request)).await?;
+        if let (Reply::Needed { paths }, Some(source)) = (&reply, source) {
+            // What the host has already is as good as sent.
+            let all = source.manifest.files_missing_in(&Manifest::default());
+            sent(source.manifest.bytes_of(&all) - source.manifest.bytes_of(paths));
+            self.send(source.root, source.manifest, paths, sent).await?;
+            reply = self.answer().await?;
+        }
+        match reply {
+            Reply::Prepared { directory } => Ok(directory),
+            _ => Err(self.senseless()),
+        }
+    }
+
+    /// Brings a directory of the job here; in words what could not be copied.
+    pub(crate) async fn gather(&mut self, wanted: &Wanted) -> Result<Vec<String>> {
+        match self.ask(&Request::Gather { name: wanted.name.to_owned() }).await? {
+            Reply::Gathered { manifest: None, .. } => Ok(Vec::new()),
+            Reply::Gathered { manifest: Some(manifest), passed_over } => {
+                manifest.check()?;
+                transfer::shape(&wanted.to, &manifest)?;
+                if wanted.replaces {
+                    transfer::prune(&wanted.to, &manifest)?;
+                }
+                self.receive(&wanted.to, &manifest).await?;
+                let host = &self.name;
+                Ok(passed_over.into_iter().map(|what| format!("{host}: {what}")).collect())
+            }
+            _ => Err(self.senseless()),
+        }
     }
 
     /// An answer that makes no sense.
-    pub(super) fn senseless(&self) -> Error {
+    pub(crate) fn senseless(&self) -> Error {
         let message = "this host does not answer as paddle does: is another program in its place?";
-        Error::new(Kind::Damaged, message).with("host", &self.host)
+        Error::new(Kind::Damaged, message).with("host", &self.name)
     }
 
     /// Why the connection is gone.
     async fn lost(&mut self) -> Error {
-        let status = timeout(END, self.child.wait()).await;
-        let words = timeout(END, &mut self.complaints).await;
+        let Some(Process { child, complaints }) = &mut self.process else {
+            return Error::new(Kind::Unavailable, "the connection to this host ended")
+                .with("host", &self.name);
+        };
+        let status = timeout(END, child.wait()).await;
+        let words = timeout(END, complaints).await;
         let words = words.ok().and_then(std::result::Result::ok).unwrap_or_default();
         let code = status.ok().and_then(std::result::Result::ok).and_then(|status| status.code());
         let (kind, message) = match code {
@@ -168,16 +242,18 @@ impl Session {
             ),
             Some(_) => (Kind::Unavailable, "paddle failed on this host: is it the same release?"),
         };
-        let error = Error::new(kind, message).with("host", &self.host);
+        let error = Error::new(kind, message).with("host", &self.name);
         if words.is_empty() { error } else { error.with("said", words) }
     }
 
     /// Closes the connection and waits for its end.
-    pub(super) async fn close(mut self) {
+    pub(crate) async fn close(mut self) {
         drop(self.input);
-        if timeout(END, self.child.wait()).await.is_err() {
+        if let Some(Process { child, .. }) = &mut self.process
+            && timeout(END, child.wait()).await.is_err()
+        {
             // Dropping the child kills it; nothing else depends on it any more.
-            let _ = self.child.start_kill();
+            let _ = child.start_kill();
         }
     }
 }

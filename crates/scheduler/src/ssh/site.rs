@@ -153,6 +153,7 @@ fn node(place: &SshPlace, name: String, address: String, directory: &str, search
         directory: PathBuf::from(directory),
         owns_workspace: true,
         env,
+        gpus: Vec::new(),
     }
 }
 

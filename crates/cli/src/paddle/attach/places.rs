@@ -14,6 +14,7 @@ pub(crate) fn of(submission: &Submission, record: &JobRecord) -> Places {
     let spec = &submission.spec;
     let here = match (&submission.place, &submission.package) {
         (Place::Ssh(ssh), _) => ssh.results.clone(),
+        (Place::Slurm(slurm), Package::Dispatch(_)) => slurm.results.clone(),
         (_, Package::Present(path)) => PathBuf::from(path),
         (_, Package::Dispatch(_)) => PathBuf::new(),
     };
@@ -21,7 +22,10 @@ pub(crate) fn of(submission: &Submission, record: &JobRecord) -> Places {
         // What pods wrote is on their volumes, not here.
         return Places { logs: None, model: None, checkpoints: None };
     }
-    let is_elsewhere = matches!(submission.place, Place::Ssh(_));
+    let is_elsewhere = match (&submission.place, &submission.package) {
+        (Place::Ssh(_), _) | (Place::Slurm(_), Package::Dispatch(_)) => true,
+        (_, Package::Present(_) | Package::Dispatch(_)) => false,
+    };
     let written = |dir: &str| {
         let path = here.join(dir);
         is_newer(&path, record.began_ms).then(|| path.display().to_string())

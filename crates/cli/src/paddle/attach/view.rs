@@ -7,7 +7,7 @@ use cli::status;
 use cli::summary::{self, Places};
 use contract::Result;
 use contract::ready::{Farewell, Ready};
-use contract::state::State;
+use contract::state::{JobState, State};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use scheduler::{JobRecord, ReplicaId};
 use std::collections::{BTreeMap, VecDeque};
@@ -42,6 +42,8 @@ pub(crate) struct View {
     /// How often the whole job was started again, as far as that was said.
     rounds: u32,
     notes_shown: usize,
+    /// For what the job waits, as far as that was said.
+    waiting: String,
     /// False once nobody reads standard output any more: the job goes on.
     has_reader: bool,
 }
@@ -61,6 +63,7 @@ impl View {
             attempts: BTreeMap::new(),
             rounds: 0,
             notes_shown: 0,
+            waiting: String::new(),
             has_reader: true,
         }
     }
@@ -92,6 +95,12 @@ impl View {
             self.say(note);
         }
         self.notes_shown = record.notes.len();
+        if record.state == JobState::Pending && self.waiting != record.reason {
+            self.waiting.clone_from(&record.reason);
+            if !self.waiting.is_empty() {
+                self.say(&self.waiting);
+            }
+        }
         if self.rounds < record.rounds && !record.reason.is_empty() {
             self.say(&record.reason);
         }

@@ -1,6 +1,6 @@
 //! The flags of `paddle launch`.
 
-use super::{kubernetes, mpi, ssh};
+use super::{kubernetes, mpi, slurm, ssh};
 use cli::duration::parse_seconds;
 use cli::number;
 use cli::output::Format;
@@ -29,7 +29,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Number of trainers [default: 1; one per machine on ssh hosts, one per rank under MPI]
+    /// Number of trainers [default: 1; one per machine on ssh hosts and Slurm, one per rank under MPI]
     #[arg(long, value_name = "N", value_parser = number::parse::<u32>, allow_negative_numbers = true)]
     pub(crate) trainers: Option<u32>,
     /// Number of parameter servers [default: 1, or none for a single trainer; elsewhere as trainers]
@@ -124,6 +124,8 @@ pub(crate) struct Args {
     pub(crate) ssh: ssh::Args,
     #[command(flatten)]
     pub(crate) mpi: mpi::Args,
+    #[command(flatten)]
+    pub(crate) slurm: slurm::Args,
     #[command(flatten)]
     pub(crate) kubernetes: kubernetes::Args,
 }
@@ -303,6 +305,8 @@ pub(crate) enum Where {
     Ssh,
     /// Where mpirun puts it.
     Mpi,
+    /// On nodes that Slurm gives.
+    Slurm,
     /// Pods of a Kubernetes cluster with Volcano.
     Kubernetes,
 }
@@ -318,7 +322,7 @@ impl Args {
             (Some(Where::Ssh), false) => {
                 Err(Error::invalid("--backend ssh needs machines: name them by --conf or --hosts"))
             }
-            (Some(Where::Local | Where::Mpi | Where::Kubernetes), true) => {
+            (Some(Where::Local | Where::Mpi | Where::Slurm | Where::Kubernetes), true) => {
                 Err(Error::invalid("--conf and --hosts are for ssh: leave --backend out"))
             }
             (Some(place), _) => Ok(place),

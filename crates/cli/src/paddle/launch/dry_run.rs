@@ -22,13 +22,17 @@ struct Row {
     env: BTreeMap<String, String>,
 }
 
-pub(super) fn print(plan: &JobPlan, format: Format) -> Result<ExitCode> {
+/// `script` is what a cluster would be asked to run, if one is.
+pub(super) fn print(plan: &JobPlan, script: Option<&str>, format: Format) -> Result<ExitCode> {
     let rows: Vec<Row> =
         plan.replicas.iter().map(|replica| row(plan, replica)).collect::<Result<_>>()?;
     let mut output = Output::open();
     match format {
         Format::Json => output.json(&rows)?,
         Format::Text => {
+            if let Some(script) = script {
+                output.line(script)?;
+            }
             for row in &rows {
                 output.line(row.replica)?;
                 output.line(format_args!("  host       {}", row.host))?;

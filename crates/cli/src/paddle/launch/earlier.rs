@@ -8,7 +8,7 @@ use std::path::Path;
 /// Servers that start again restore the newest checkpoint, so it must be of this job. On ssh hosts
 /// the directory of a job is new.
 pub(super) fn check(submission: &Submission) -> Result<()> {
-    let (Place::Local(_) | Place::Mpi(_), Package::Present(workspace)) =
+    let (Place::Local(_) | Place::Mpi(_) | Place::Slurm(_), Package::Present(workspace)) =
         (&submission.place, &submission.package)
     else {
         return Ok(());

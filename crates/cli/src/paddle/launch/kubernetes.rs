@@ -77,6 +77,7 @@ pub(super) fn refuse_flags(args: &LaunchArgs) -> Result<()> {
 pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     super::mpi::refuse_flags(args)?;
     super::ssh::refuse_flags(args)?;
+    super::slurm::refuse_flags(args)?;
     if args.output == Shown::Yaml && !args.dry_run {
         return Err(Error::invalid("-o yaml prints manifests: use --dry-run too").into());
     }

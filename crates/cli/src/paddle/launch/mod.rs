@@ -6,6 +6,7 @@ mod earlier;
 mod kubernetes;
 mod mpi;
 pub(crate) mod reach;
+mod slurm;
 mod ssh;
 mod submission;
 mod trainer;
@@ -47,7 +48,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         // Those that an elastic job may get later are not started.
         let trainers = built.submission.spec.trainers;
         plan.replicas.retain(|one| one.id.is_server() || one.id.rank < trainers);
-        return dry_run::print(&plan, args.output.format());
+        let script = match &built.submission.place {
+            Place::Slurm(_) => Some(scheduler::slurm::preview(&built.submission, &jobs.paddle)?),
+            _ => None,
+        };
+        return dry_run::print(&plan, script.as_deref(), args.output.format());
     }
     earlier::check(&built.submission)?;
     runtime()?.block_on(async {

@@ -9,8 +9,9 @@ use crate::jobs::find;
 use contract::port::Ports;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
+use scheduler::meeting::Meeting;
+use scheduler::mpi;
 use scheduler::mpi::rank::Rank;
-use scheduler::mpi::{self, Meeting};
 use scheduler::submission::{MpiPlace, MpiStart, Place};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -104,6 +105,7 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
 
 fn built(args: &LaunchArgs, ranks: u32, start: MpiStart) -> std::result::Result<Built, Refusal> {
     super::ssh::refuse_flags(args)?;
+    super::slurm::refuse_flags(args)?;
     let workspace = workspace(args)?;
     let counts = Counts { trainers: ranks, pservers: ranks, ports: Ports::default() };
     let mut spec = spec(args, &workspace, &counts)?;

@@ -16,20 +16,17 @@ pub(crate) struct Reach {
     /// Machines, as user@host:port with commas between; instead of those of --conf
     #[arg(long, value_name = "LIST")]
     pub(crate) hosts: Option<String>,
-    /// Where jobs live on the hosts [default: ROOT_DIR of --conf, or ~/paddle_jobs]
+    /// Where jobs live on the hosts, also on Slurm's nodes [default: ROOT_DIR of --conf, or
+    /// ~/paddle_jobs]
     #[arg(long = "root_dir", alias = "root-dir", value_name = "DIR")]
     pub(crate) root_dir: Option<String>,
     /// Configuration of ssh [default: the user's own]
     #[arg(long = "ssh_config", alias = "ssh-config", value_name = "FILE")]
     pub(crate) ssh_config: Option<PathBuf>,
-    /// The command paddle on the hosts: a name in their PATH, or a path
-    #[arg(
-        long = "remote_paddle",
-        alias = "remote-paddle",
-        value_name = "COMMAND",
-        default_value = "paddle"
-    )]
-    pub(crate) remote_paddle: String,
+    /// The command paddle on the hosts: a name in their PATH, or a path [default: paddle; on Slurm
+    /// the path of this command]
+    #[arg(long = "remote_paddle", alias = "remote-paddle", value_name = "COMMAND")]
+    pub(crate) remote_paddle: Option<String>,
 }
 
 impl Reach {
@@ -65,11 +62,16 @@ impl Reach {
         path.canonicalize().map(Some).map_err(refused)
     }
 
+    /// The command paddle on ssh hosts.
+    pub(crate) fn remote_paddle(&self) -> String {
+        self.remote_paddle.clone().unwrap_or_else(|| "paddle".to_owned())
+    }
+
     /// Connects to all hosts; where there is a terminal, passwords are asked for.
     pub(crate) async fn open(&self, hosts: &[host::Host]) -> Result<Cluster> {
         let reach = scheduler::ssh::command::Reach {
             config: self.ssh_config.clone(),
-            paddle: self.remote_paddle.clone(),
+            paddle: self.remote_paddle(),
         };
         Cluster::open(reach, hosts, env!("CARGO_PKG_VERSION"), may_ask()).await
     }

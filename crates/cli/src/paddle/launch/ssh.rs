@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) reach: Reach,
-    /// Copy this directory to every host and run there
+    /// Copy this directory to every host, or every node of Slurm, and run there
     #[arg(
         long = "job_dispatch_package",
         alias = "job-dispatch-package",
@@ -25,29 +25,40 @@ pub(crate) struct Args {
         value_name = "DIR",
         conflicts_with = "job_workspace"
     )]
-    job_dispatch_package: Option<PathBuf>,
+    pub(super) job_dispatch_package: Option<PathBuf>,
     /// Run in this directory, which is on every host already
     #[arg(long = "job_workspace", alias = "job-workspace", short = 'j', value_name = "DIR")]
     job_workspace: Option<String>,
-    /// Network interface for servers, also under MPI [default: PADDLE_NIC of --conf, or all]
+    /// Network interface for servers, also under MPI and on Slurm [default: PADDLE_NIC of --conf, or all]
     #[arg(long, value_name = "NAME")]
     pub(crate) nics: Option<String>,
     /// Keep on each host only its part of train.list: the lines whose place, modulo the number of
     /// hosts, is the host's
     #[arg(long = "shard_train_list", alias = "shard-train-list")]
-    shard_train_list: bool,
+    pub(super) shard_train_list: bool,
 }
 
 /// Refuses what only means something on ssh hosts, elsewhere.
 pub(super) fn refuse_flags(args: &LaunchArgs) -> Result<()> {
     let ssh = &args.ssh;
-    let given = [
+    refuse(&[
         ("--job_dispatch_package", ssh.job_dispatch_package.is_some()),
-        ("--job_workspace", ssh.job_workspace.is_some()),
         ("--shard_train_list", ssh.shard_train_list),
         ("--root_dir", ssh.reach.root_dir.is_some()),
+    ])?;
+    refuse_flags_but_package(args)
+}
+
+/// As [`refuse_flags`], where a package can be copied too.
+pub(super) fn refuse_flags_but_package(args: &LaunchArgs) -> Result<()> {
+    let ssh = &args.ssh;
+    refuse(&[
+        ("--job_workspace", ssh.job_workspace.is_some()),
         ("--ssh_config", ssh.reach.ssh_config.is_some()),
-    ];
+    ])
+}
+
+fn refuse(given: &[(&'static str, bool)]) -> Result<()> {
     match given.iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
         Some((flag, _)) => {
@@ -59,13 +70,8 @@ pub(super) fn refuse_flags(args: &LaunchArgs) -> Result<()> {
 
 pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     super::mpi::refuse_flags(args)?;
-    for (flag, directory) in [("--log_dir", &args.log_dir), ("--output_dir", &args.output_dir)] {
-        if Path::new(directory).is_absolute() {
-            let message = "on ssh hosts this is below the job's directory, and comes back to the \
-                           same path here: use a relative one";
-            return Err(Error::invalid(message).with("flag", flag).with("value", directory).into());
-        }
-    }
+    super::slurm::refuse_flags(args)?;
+    check_directories(args)?;
     let conf = args.ssh.reach.conf()?;
     let (package, source) = package(args)?;
     let place = match (&source, &package) {
@@ -87,7 +93,7 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
         root_dir: conf.root_dir,
         nic: args.ssh.nics.clone().unwrap_or(conf.nic),
         ld_library_path: conf.ld_library_path,
-        paddle: args.ssh.reach.remote_paddle.clone(),
+        paddle: args.ssh.reach.remote_paddle(),
         ssh_config: args.ssh.reach.ssh_config()?,
         shard_train_list: args.ssh.shard_train_list,
         may_ask: may_ask() && !args.detach,
@@ -96,16 +102,34 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     Ok(Built { submission: submission(spec, place, package)?, package: source })
 }
 
+/// Refuses what could not be brought back from machines of their own.
+pub(super) fn check_directories(args: &LaunchArgs) -> Result<()> {
+    for (flag, directory) in [("--log_dir", &args.log_dir), ("--output_dir", &args.output_dir)] {
+        if Path::new(directory).is_absolute() {
+            let message = "on other machines this is below the job's directory, and comes back to \
+                           the same path here: use a relative one";
+            return Err(Error::invalid(message).with("flag", flag).with("value", directory));
+        }
+    }
+    Ok(())
+}
+
+/// A directory here that is copied to other machines.
+pub(super) fn dispatched(args: &LaunchArgs, package: &Path) -> Result<(Package, PathBuf)> {
+    let source = package.canonicalize().map_err(|source| {
+        Error::io("no such package", source).with("job_dispatch_package", package.display())
+    })?;
+    // Logs of earlier jobs stay here.
+    let logs = args.log_dir.split('/').next().unwrap_or_default();
+    Ok((Package::Dispatch(Manifest::scan(&source, &[logs])?), source))
+}
+
 /// The package, and the directory here that it is copied from.
 fn package(args: &LaunchArgs) -> Result<(Package, Option<PathBuf>)> {
     match (&args.ssh.job_dispatch_package, &args.ssh.job_workspace) {
         (Some(package), _) => {
-            let source = package.canonicalize().map_err(|source| {
-                Error::io("no such package", source).with("job_dispatch_package", package.display())
-            })?;
-            // Logs of earlier jobs stay here.
-            let logs = args.log_dir.split('/').next().unwrap_or_default();
-            Ok((Package::Dispatch(Manifest::scan(&source, &[logs])?), Some(source)))
+            let (package, source) = dispatched(args, package)?;
+            Ok((package, Some(source)))
         }
         (None, Some(workspace)) => {
             check_directory(workspace).map_err(|error| error.with("flag", "--job_workspace"))?;

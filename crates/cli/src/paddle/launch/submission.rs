@@ -1,8 +1,8 @@
 //! Flags → a submission: the job as data. What is special about a place is in `ssh.rs`,
-//! `mpi.rs` and `kubernetes.rs`.
+//! `mpi.rs`, `slurm.rs` and `kubernetes.rs`.
 
 use super::args::{Args, Where};
-use super::{kubernetes, mpi, ssh, trainer};
+use super::{kubernetes, mpi, slurm, ssh, trainer};
 use crate::jobs::find::ORIGIN;
 use cli::program::Missing;
 use contract::env::{SetBy, variable};
@@ -53,6 +53,7 @@ pub(super) fn build(args: &Args) -> std::result::Result<Built, Refusal> {
         Where::Local => local(args),
         Where::Ssh => ssh::build(args),
         Where::Mpi => mpi::build(args),
+        Where::Slurm => slurm::build(args),
         Where::Kubernetes => kubernetes::build(args),
     }
 }
@@ -60,6 +61,7 @@ pub(super) fn build(args: &Args) -> std::result::Result<Built, Refusal> {
 fn local(args: &Args) -> std::result::Result<Built, Refusal> {
     mpi::refuse_flags(args)?;
     ssh::refuse_flags(args)?;
+    slurm::refuse_flags(args)?;
     let workspace = workspace(args)?;
     let trainers = args.trainers.unwrap_or(1);
     let mut spec = spec(

@@ -18,7 +18,7 @@ use super::package::{Manifest, expand};
 use super::transfer;
 
 /// What the process knows of its host.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Config {
     /// What `~` stands for.
     pub home: PathBuf,

@@ -39,16 +39,18 @@ pub struct Member {
     pub paddle: String,
     /// Where its supervisor keeps its lock, and the master its state.
     pub directory: PathBuf,
+    /// The GPUs that were given to it, in the words of CUDA; empty where nobody has said so.
+    pub gpus: Vec<String>,
 }
 
-/// A rank at the other end.
-pub(super) struct Link {
-    pub(super) sender: Sender,
-    pub(super) receiver: Receiver,
+/// A rank, or the conductor, at the other end.
+pub(crate) struct Link {
+    pub(crate) sender: Sender,
+    pub(crate) receiver: Receiver,
 }
 
 /// What makes links of accepted sockets.
-pub(super) fn acceptor(key: &Secret) -> Result<Acceptor> {
+pub(crate) fn acceptor(key: &Secret) -> Result<Acceptor> {
     Acceptor::new(endpoint(key), Some(identity::server(key)?))
 }
 
@@ -64,7 +66,7 @@ fn endpoint(key: &Secret) -> Endpoint {
 ///
 /// # Errors
 /// The other end is no rank of this start.
-pub(super) async fn accept(stream: TcpStream, acceptor: &Acceptor) -> Result<(Link, Member)> {
+pub(crate) async fn accept(stream: TcpStream, acceptor: &Acceptor) -> Result<(Link, Member)> {
     let mut link = Link::from(acceptor.accept(stream).await?);
     let line = link.receive().await?.unwrap_or_default();
     let member = serde_json::from_slice(&line).map_err(|source| {
@@ -75,7 +77,7 @@ pub(super) async fn accept(stream: TcpStream, acceptor: &Acceptor) -> Result<(Li
 }
 
 /// A rank's side.
-pub(super) async fn dial(address: &str, key: &Secret, own: &Member) -> Result<Link> {
+pub(crate) async fn dial(address: &str, key: &Secret, own: &Member) -> Result<Link> {
     let connector = Connector::new(endpoint(key), Some(identity::client(key)?))?;
     let mut link = Link::from(connector.dial(address).await?);
     let introduction = serde_json::to_vec(own)
@@ -97,7 +99,7 @@ impl Link {
     }
 
     /// Makes the supervisor at the other end look like one behind a pipe.
-    pub(super) async fn into_host(self, machine: &str) -> Result<Host> {
+    pub(crate) async fn into_host(self, machine: &str) -> Result<Host> {
         let Link { sender, receiver } = self;
         let (commands, command_lines) = tokio::io::duplex(PIPE_BYTES);
         let (event_lines, events) = tokio::io::duplex(PIPE_BYTES);
@@ -108,7 +110,7 @@ impl Link {
 }
 
 /// Sends every line that is read; at their end the link is closed in this direction.
-pub(super) async fn send_lines(
+pub(crate) async fn send_lines(
     from: impl tokio::io::AsyncRead + Unpin,
     mut sender: Sender,
 ) -> Result<()> {
@@ -122,7 +124,7 @@ pub(super) async fn send_lines(
 }
 
 /// Writes every line that is received; at their end the other side is closed. Returns the last.
-pub(super) async fn receive_lines(
+pub(crate) async fn receive_lines(
     mut receiver: Receiver,
     mut to: impl tokio::io::AsyncWrite + Unpin,
 ) -> Result<Vec<u8>> {
