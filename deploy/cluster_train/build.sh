@@ -18,6 +18,6 @@ for command in paddle paddlecloud; do
 done
 install -m 755 "$here/cluster_train.sh" "$fresh/$package/bin/"
 install -m 644 "$here/local_config.py" "$fresh/$package/bin/"
-cp "$wheel" "$fresh/$package/"
-tar -C "$fresh/$package" -czf "$root/dist/$package.tgz" .
+# Quickly: it is copied once.
+tar -C "$fresh/$package" -cf - . | gzip -1 >"$root/dist/$package.tgz"
 echo "$root/dist/$package.tgz"

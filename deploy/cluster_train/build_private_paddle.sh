@@ -13,7 +13,7 @@ trap 'rm -rf "$fresh"' EXIT
 python3 -m zipfile -e "$wheel" "$fresh"
 rm -rf private_output
 mkdir -p private_output/bin
-install -m 755 "$fresh"/*.data/scripts/* private_output/bin/
+install -m 755 "$fresh"/*.data/scripts/paddle private_output/bin/
 cp -R "$fresh/paddle" "$fresh/recordio" private_output/
 install -m 644 "$here/before_hook.sh" private_output/
 echo "$PWD/private_output"

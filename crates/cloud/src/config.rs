@@ -518,7 +518,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        insta::assert_snapshot!(error("colour: red").lines().next().unwrap(), @"the configuration cannot be read: unknown field `colour`, expected one of `data_dir`, `listen`, `database`, `tls`, `datacenters`, `quota`, `isolation`, `uids`, `session_hours`, `limits`, `fairness`");
+        insta::assert_snapshot!(error("colour: red").lines().next().unwrap(), @"the configuration cannot be read: unknown field `colour`, expected one of `data_dir`, `listen`, `database`, `tls`, `datacenters`, `quota`, `isolation`, `uids`, `session_hours`, `limits`, `fairness`, `address`, `stores`");
         insta::assert_snapshot!(error("datacenters: [{name: a, backend: ssh}]"), @"backend ssh needs `ssh:` with hosts (datacenter: a)");
         insta::assert_snapshot!(error("datacenters: [{name: a, backend: slurm, mpi: {ranks: 2}}]"), @"`mpi:` is for backend mpi (datacenter: a)");
         insta::assert_snapshot!(error("datacenters: [{name: a, backend: slurm, slurm: {queue: b}}]").lines().next().unwrap().split(',').next().unwrap(), @"the configuration cannot be read: datacenters[0].slurm: unknown field `queue`");

@@ -251,15 +251,12 @@ async fn output(cloud: &Cloud, source: &SourceName, wanted: &Output) -> Result<S
         .into_iter()
         .find(|(_, plan)| plan.source.fs_name == source.fs_name && plan.output == *path);
     let is_taken = is_taken || other.is_some();
-    match (wanted, other) {
-        (Output::New(_) | Output::Reused(_), Some((job, _))) => {
-            let message = "a job that has not ended sends its results there: use another \
-                           output_path, or wait";
-            return Err(Error::new(Kind::Conflict, message)
-                .with("path", place.shown())
-                .with("job", job));
-        }
-        _ => {}
+    if let (Output::New(_) | Output::Reused(_), Some((job, _))) = (wanted, other) {
+        let message = "a job that has not ended sends its results there: use another \
+                       output_path, or wait";
+        return Err(Error::new(Kind::Conflict, message)
+            .with("path", place.shown())
+            .with("job", job));
     }
     match wanted {
         Output::Derived(path) if is_taken => Ok(format!("{path}_{}", super::evaluate::moment()?)),

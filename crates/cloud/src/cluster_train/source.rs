@@ -28,9 +28,12 @@ pub(crate) struct SourceName {
     pub(crate) username: String,
 }
 
-/// Stores that were opened, by URL and user.
+/// Stores that were opened.
 #[derive(Debug, Default)]
-pub(crate) struct OpenedStores(Mutex<HashMap<(String, Option<String>), Arc<dyn Files>>>);
+pub(crate) struct OpenedStores(Mutex<HashMap<StoreKey, Arc<dyn Files>>>);
+
+/// The URL of a store, and who asks.
+type StoreKey = (String, Option<String>);
 
 /// The most stores that are kept open: users of HDFS are names that anybody can think up.
 const OPENED_MAX: usize = 1000;

@@ -74,7 +74,7 @@ pub(crate) fn wish(arguments: &Map<String, Value>) -> Result<Wish> {
             return Err(Error::new(Kind::Unsupported, message).with("field", name));
         }
     }
-    let mut wish = Wish { fs_name: file_system(given.text("fs_name")?)?, ..Wish::default() };
+    let mut wish = Wish { fs_name: file_system(&given.text("fs_name")?)?, ..Wish::default() };
     let ugi = given.text("fs_ugi")?;
     if !ugi.is_empty() {
         // What is behind the comma is a password, which no HDFS here asks for and nobody keeps.
@@ -155,7 +155,7 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.".contains(c)
 }
 
-fn file_system(text: String) -> Result<String> {
+fn file_system(text: &str) -> Result<String> {
     let text = text.trim_end_matches('/').to_owned();
     if text.contains('@') {
         // Without the value: it may have a password.

@@ -90,17 +90,17 @@ pub(crate) fn train(args: &TrainArgs) -> Result<ExitCode> {
     let datacenter = if is_named { client.datacenter_name()? } else { String::new() };
     let asked = ClusterTrain {
         request: number.iter().map(|byte| format!("{byte:02x}")).collect(),
-        job_name: wanted.job_name.clone(),
-        submitter: wanted.submitter.clone(),
+        job_name: wanted.job_name,
+        submitter: wanted.submitter,
         package: digest,
         config,
-        queue: wanted.queue.clone(),
+        queue: wanted.queue,
         datacenter,
         num_nodes: wanted.num_nodes,
         time_limit_seconds: wanted.time_limit_seconds,
         priority: wanted.priority,
         use_gpu: wanted.use_gpu,
-        flags: wanted.flags.clone(),
+        flags: wanted.flags,
     };
     let accepted = client.cluster_train(&asked)?;
     tell(&client, &asked, &accepted)?;
