@@ -27,6 +27,8 @@ pub struct QueueConfig {
     pub hosts: Vec<Host>,
     /// Its machines instead of those of the datacenter; with `backend: mpi`.
     pub hostfile: String,
+    /// The partition instead of the datacenter's; with `backend: slurm`.
+    pub partition: String,
     /// How many processes `mpirun` starts, instead of those of the datacenter; with `backend: mpi`.
     pub ranks: Option<u32>,
 }
@@ -79,6 +81,9 @@ impl QueueConfig {
         }
         if !self.hostfile.is_empty() && datacenter.backend != BackendKind::Mpi {
             return refuse("hostfile", "only backend mpi has a hostfile");
+        }
+        if !self.partition.is_empty() && datacenter.backend != BackendKind::Slurm {
+            return refuse("partition", "only backend slurm has partitions");
         }
         match self.ranks {
             Some(0) => refuse("ranks", "use at least 1, or leave it out"),
@@ -204,8 +209,9 @@ mod tests {
             error("{name: dc, queues: [{name: a, hosts: [me@here]}]}"),
             @"queues.hosts: only backend ssh has hosts (queue: a, datacenter: dc)"
         );
-        let unknown: std::result::Result<DatacenterConfig, _> =
-            serde_yaml_ng::from_str("{name: dc, queues: [{name: a, partition: p}]}");
-        assert!(unknown.is_err());
+        insta::assert_snapshot!(
+            error("{name: dc, queues: [{name: a, partition: p}]}"),
+            @"queues.partition: only backend slurm has partitions (queue: a, datacenter: dc)"
+        );
     }
 }

@@ -209,9 +209,11 @@ fn slurm(row: &JobRow, config: &DatacenterConfig, around: &Surroundings<'_>) -> 
     if let Some(conf) = slurm.conf {
         environment.insert("SLURM_CONF".to_owned(), conf.to_string_lossy().into_owned());
     }
+    let queue = config.queue(&row.spec.queue).map(|queue| queue.partition.clone());
+    let partition = queue.filter(|partition| !partition.is_empty());
     SlurmPlace {
         nodes: slurm.nodes,
-        partition: slurm.partition,
+        partition: partition.unwrap_or(slurm.partition),
         account: slurm.account,
         qos: slurm.qos,
         qos_of: slurm.priorities,
