@@ -42,6 +42,9 @@ pub(super) struct Ticket {
     mark: String,
     key: String,
     port: u16,
+    /// Whether nothing was asked for with it yet.
+    #[serde(skip)]
+    is_fresh: bool,
 }
 
 /// An allocation that was asked for.
@@ -84,7 +87,8 @@ impl<'a> Desk<'a> {
         let listener = bind(port).await.map_err(|source| refused(source, port))?;
         let port = listener.local_addr().map_err(|source| refused(source, port))?.port();
         let mark = format!("{:016x}", wire::fresh_incarnation());
-        let ticket = Ticket { mark, key: meeting::fresh_key()?.expose().to_owned(), port };
+        let ticket =
+            Ticket { mark, key: meeting::fresh_key()?.expose().to_owned(), port, is_fresh: true };
         std::fs::create_dir_all(&self.folder).map_err(|source| {
             Error::io("cannot make a directory", source).with("path", self.folder.display())
         })?;
@@ -94,7 +98,11 @@ impl<'a> Desk<'a> {
 
     /// The allocation: the one there is, or else a new one.
     pub(super) async fn allocate(&self, ticket: &Ticket, job: &Job<'_>) -> Result<Allocation> {
-        if let Some(known) = self.patiently(job, || self.known(ticket)).await? {
+        let known = match ticket.is_fresh {
+            true => None,
+            false => self.patiently(job, || self.known(ticket)).await?,
+        };
+        if let Some(known) = known {
             let told = self.patiently(job, || self.slurm.told(known.id)).await?;
             let Phase::Ended(end) = told.phase else { return Ok(known) };
             let is_final = matches!(end, End::Cancelled | End::TimedOut);
