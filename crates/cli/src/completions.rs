@@ -6,12 +6,10 @@ use std::process::ExitCode;
 
 /// The shells that are known.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
+#[expect(missing_docs, reason = "help pages would show it beside each name")]
 pub enum Shell {
-    /// GNU Bash.
     Bash,
-    /// The Z shell.
     Zsh,
-    /// fish.
     Fish,
 }
 
