@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-CLUSTERS=(minio hdfs kubernetes)
+CLUSTERS=(minio hdfs)
 [ $# -eq 0 ] || CLUSTERS=("$@")
 
 # How long cold builds may take together; the rest is for next time.
