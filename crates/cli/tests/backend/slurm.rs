@@ -359,8 +359,8 @@ fn a_program_that_nodes_do_not_see_is_not_run_in_another_directory() {
     assert!(record.reason.contains("--job_dispatch_package"), "{}", record.reason);
     // One that is there, and another one.
     let job = named(Job::new(&apart, 1, "true"), "unseen-2");
-    let package = job.folder().join("package").to_str().unwrap().to_owned();
-    cluster.call("srun", &["-p", "apart", "-N2", "mkdir", "-p", &package]);
+    let log = job.folder().join("package/log").to_str().unwrap().to_owned();
+    cluster.call("srun", &["-p", "apart", "-N2", "mkdir", "-p", &log]);
     let record = job.run();
     assert!(record.reason.contains("is not the one here"), "{}", record.reason);
 }
