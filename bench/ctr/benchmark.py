@@ -82,11 +82,12 @@ class World:
         )
         return self.folder / name
 
-    def ours(self, job, folder, mode="async", batch=512):
+    def ours(self, job, folder, mode="async", batch=512, wire="f32"):
         servers, trainers = JOBS[job]
         flags = [f"--pservers={servers}", f"--trainers={trainers}", f"--mode={mode}", "--quiet"]
         program = [sys.executable, HERE / "ours.py", "train", f"{folder}/part-*"]
-        launch = [PADDLE, "launch", *flags, "--", *program, f"--batch={batch}", "--out"]
+        program += [f"--batch={batch}", f"--wire={wire}"]
+        launch = [PADDLE, "launch", *flags, "--", *program, "--out"]
         return functools.partial(watched, launch)
 
     def paddles(self, job, folder):
@@ -242,8 +243,10 @@ def areas(bench, world):
     contenders = {
         "sync, 2 × 256": world.ours("1 + 2", world.clicks, "sync", 256),
         "async, 2 × 512": world.ours("1 + 2", world.clicks, "async"),
+        "async, 2 × 512, bf16 on the wire": world.ours("1 + 2", world.clicks, wire="bf16"),
         "hybrid, 2 × 512": world.ours("1 + 2", world.clicks, "hybrid"),
     }
+    own = list(contenders)
     if world.torch:
         contenders["PyTorch, 512"] = world.torchs(world.rows)
     if world.paddle:
@@ -251,13 +254,14 @@ def areas(bench, world):
     rounds = bench.alternate(contenders, rounds=1, warm_up=0)
     found = {name: rounds.figure(name, "auc").median for name in contenders}
     rates = {name: rounds.figure(name, "rate") for name in contenders}
-    table = bench.table(["", "samples/s"], judged="AUC")
+    table = bench.table(["", "samples/s", "AUC"], judged="bytes on the wire/sample")
     for name, area in found.items():
-        table.row([name, rates[name]], area)
+        sent = rounds.figure(name, "bytes") if has(rounds, name, "bytes") else None
+        table.row([name, rates[name], f"{area:.4f}"], sent)
     if not (world.torch or world.paddle):
         return
     table = bench.table(["distance of", "from"], judged="AUC")
-    for name in list(contenders)[:3]:
+    for name in own:
         if world.torch:
             away = found[name] - found["PyTorch, 512"]
             is_sync = name.startswith("sync")

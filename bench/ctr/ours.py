@@ -34,8 +34,10 @@ def main():
     parser.add_argument("--also", help="files to be trained in turns with the others")
     parser.add_argument("--again", type=int, default=1, help="passes over each")
     parser.add_argument("--batch", type=int, default=BATCH)
+    parser.add_argument("--wire", default="f32", help="how values travel")
     arguments = parser.parse_args()
-    paddle.init(show_progress=False)
+    wire = {} if arguments.wire == "f32" else {"wire_values": arguments.wire}
+    paddle.init(show_progress=False, **wire)
     result = train(arguments) if arguments.what == "train" else dense_alone(int(arguments.source))
     (arguments.out / f"trainer-{paddle.job.rank}.json").write_text(json.dumps(result))
 

@@ -96,11 +96,14 @@ fn check_length(line: &str) -> Result<()> {
         .with("bytes_max", LINE_BYTES_MAX))
 }
 
-/// The last line of a parameter server: whom it has served.
+/// The last line of a server: whom it has served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Farewell {
     /// How many trainers have joined it.
     pub trainers_joined: u32,
+    /// Whether a signal has ended it, and not that all trainers had left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub was_stopped: bool,
 }
 
 const FAREWELL_MARKER: &str = "{\"paddle_farewell\":";
@@ -156,9 +159,11 @@ mod tests {
 
     #[test]
     fn a_farewell_reads_back() {
-        let farewell = Farewell { trainers_joined: 2 };
+        let farewell = Farewell { trainers_joined: 2, was_stopped: false };
         let line = farewell.render().unwrap();
         insta::assert_snapshot!(line, @r#"{"paddle_farewell":1,"trainers_joined":2}"#);
+        let stopped = Farewell { was_stopped: true, ..farewell };
+        assert_eq!(Farewell::parse(&stopped.render().unwrap()).unwrap(), Some(stopped));
         assert_eq!(Farewell::parse(&line).unwrap(), Some(farewell));
         assert_eq!(Farewell::parse("goodbye").unwrap(), None);
         assert!(Farewell::parse(&line.replace('2', "-2")).is_err());

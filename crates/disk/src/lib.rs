@@ -6,14 +6,20 @@
 //! that is not published is removed when it is dropped; after `kill -9` it stays, and
 //! [`PARTIAL_END`] tells a sweeper what it is.
 //!
+//! Large files may be written directly to the disk ([`RangeWriter`], on Linux).
+//!
 //! Folders that others filled are removed by [`remove_tree`], however deep they are.
 //!
 //! This crate knows no format and no job.
 
+#[cfg(target_os = "linux")]
+mod direct;
 mod file;
 mod folder;
 mod tree;
 
+#[cfg(target_os = "linux")]
+pub use direct::{RangeWriter, reserve};
 pub use file::{Access, PendingFile, publish};
 pub use folder::{publish_folder, sync_folder};
 pub use tree::remove_tree;

@@ -4,6 +4,7 @@
 //!
 //! Backward computes the values once more instead of keeping them: that is cheaper than memory.
 
+use crate::fresh;
 use crate::fused::{self, Fused};
 use crate::vector::{exp, sigmoid, tanh, widely};
 use burn::tensor::Tensor;
@@ -28,6 +29,12 @@ pub(crate) fn apply(function: Function, x: Tensor<2>) -> Tensor<2> {
 pub(crate) fn picked_log_softmax(x: Tensor<2>, columns: Vec<usize>) -> Tensor<2> {
     let width = x.dims()[1];
     fused::apply(Arc::new(PickedLogarithm { columns, width }), vec![x])
+}
+
+/// ReLU of the sum of two matrices.
+pub(crate) fn add_relu(a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
+    let width = a.dims()[1];
+    fused::apply(Arc::new(AddRelu { width }), vec![a, b])
 }
 
 #[derive(Debug)]
@@ -87,6 +94,37 @@ impl Fused for Applied {
             },
         );
         vec![found]
+    }
+}
+
+#[derive(Debug)]
+struct AddRelu {
+    width: usize,
+}
+
+impl Fused for AddRelu {
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn forward(&self, inputs: &[&[f32]]) -> Vec<f32> {
+        let (a, b, width) = (inputs[0], inputs[1], self.width);
+        fresh::pieces(a.len(), width, |row| {
+            let pairs = a[row * width..][..width].iter().zip(&b[row * width..][..width]);
+            // What is no number stays none, so that it is found.
+            pairs.map(|(a, b)| if a + b <= 0.0 { 0.0 } else { a + b })
+        })
+    }
+
+    fn backward(&self, inputs: &[&[f32]], gradient: &[f32], wanted: &[bool]) -> Vec<Vec<f32>> {
+        let (a, b, width) = (inputs[0], inputs[1], self.width);
+        let found = fresh::pieces(a.len(), width, |row| {
+            let pairs = a[row * width..][..width].iter().zip(&b[row * width..][..width]);
+            let pairs = pairs.zip(&gradient[row * width..][..width]);
+            pairs.map(|((a, b), gradient)| if a + b <= 0.0 { 0.0 } else { *gradient })
+        });
+        let count = wanted.iter().filter(|is_wanted| **is_wanted).count();
+        std::iter::repeat_n(found, count).collect()
     }
 }
 
@@ -224,6 +262,12 @@ mod tests {
             check("tanh", Function::Tanh, Tensor::tanh);
             check("sigmoid", Function::Sigmoid, activation::sigmoid);
             check("softmax", Function::Softmax, |x| activation::softmax(x, 1));
+
+            let found = both(x, width, &weights, |x| add_relu(x.clone(), x.mul_scalar(-0.3)));
+            let sum = |x: Tensor<2>| activation::relu(x.clone() + x.mul_scalar(-0.3));
+            let expected = both(x, width, &weights, sum);
+            near("ReLU of a sum", &found[0], &expected[0]);
+            near("gradient of ReLU of a sum", &found[1], &expected[1]);
 
             let columns: Vec<usize> = (0..rows).map(|row| (row * 7) % width).collect();
             let found = both(x, width, &weights, |x| picked_log_softmax(x, columns.clone()));

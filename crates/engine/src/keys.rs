@@ -93,6 +93,19 @@ impl Prepared {
     pub(crate) fn whole(&self) -> &Part {
         &self.whole
     }
+
+    /// Whether most of the work is bringing rows together rather than computing with them. Each part
+    /// of a batch makes a gradient of all its rows, and these are summed, so that parts would then
+    /// be more work than they save. `dense` are the elements of parameters that every row of data
+    /// is multiplied with, `width` tells the numbers in a row of a sparse one.
+    pub(crate) fn is_mostly_rows(&self, dense: usize, width: impl Fn(usize) -> usize) -> bool {
+        let data = self.whole.arguments.iter().flatten().map(Argument::rows).max().unwrap_or(0);
+        let keys = self.keys.iter().enumerate();
+        let elements: usize =
+            keys.filter_map(|(place, keys)| Some(keys.as_ref()?.len() * width(place))).sum();
+        // Clearing, writing and adding an element take a few times as long as a multiplication.
+        dense.saturating_mul(data) < 8 * elements
+    }
 }
 
 impl Part {

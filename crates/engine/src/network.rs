@@ -9,6 +9,7 @@ use crate::fused;
 use crate::gradient_tap::Tap;
 use crate::keys::{Part, Prepared};
 use crate::layer::{Layer, Node, Run};
+use crate::lent::Lent;
 use crate::measured::Measured;
 use crate::pool::Pool;
 use crate::shape::Shape;
@@ -19,6 +20,7 @@ use contract::{Error, Kind, Result};
 use rayon::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// How a network runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,6 +182,20 @@ impl Network {
     /// Forward and backward. `values` are by place of the parameter; of a sparse one, the rows of
     /// [`Prepared::keys`]. The same `step` drops the same numbers out.
     pub fn train(&self, prepared: &Prepared, values: &[&[f32]], step: u64) -> Result<Trained> {
+        self.train_lent(prepared, &copied(values), step)
+    }
+
+    /// As [`Network::train`], from values that are read where they lie.
+    pub fn train_shared(
+        &self,
+        prepared: &Prepared,
+        values: &[Arc<Vec<f32>>],
+        step: u64,
+    ) -> Result<Trained> {
+        self.train_lent(prepared, &values.iter().map(Lent::Shared).collect::<Vec<_>>(), step)
+    }
+
+    fn train_lent(&self, prepared: &Prepared, values: &[Lent<'_>], step: u64) -> Result<Trained> {
         self.pool.run(|| {
             let parameters = self.load(prepared, values, &self.device)?;
             let trained = self
@@ -199,7 +215,7 @@ impl Network {
             }
             for (gradient, values) in gradients.iter_mut().zip(values) {
                 // A parameter without rows was computed with one.
-                gradient.iter_mut().for_each(|gradient| gradient.truncate(values.len()));
+                gradient.iter_mut().for_each(|gradient| gradient.truncate(values.values().len()));
             }
             let measured = measured.values(values.len());
             let seen = Seen { samples: prepared.samples(), parts, gradients: of_outputs };
@@ -210,7 +226,7 @@ impl Network {
     /// Forward only, as in a test: nothing is dropped out.
     pub fn test(&self, prepared: &Prepared, values: &[&[f32]]) -> Result<Seen> {
         self.pool.run(|| {
-            let parameters = self.load(prepared, values, &self.device)?;
+            let parameters = self.load(prepared, &copied(values), &self.device)?;
             let parts = self.run_parts(prepared, |_, data| {
                 Ok(self.keep(self.forward(data, &parameters, Mode::Test, None)?.0))
             })?;
@@ -222,7 +238,7 @@ impl Network {
     pub fn look(&self, prepared: &Prepared, values: &[&[f32]], layer: &str) -> Result<Output> {
         let place = self.place(layer)?;
         self.pool.run(|| {
-            let parameters = self.load(prepared, values, &self.device)?;
+            let parameters = self.load(prepared, &copied(values), &self.device)?;
             let mut found = None;
             let mut look = |at: usize, argument: &Argument| {
                 if at == place {
@@ -248,7 +264,7 @@ impl Network {
             }
         }
         self.pool.run(|| {
-            let parameters = self.load(prepared, values, &self.device)?;
+            let parameters = self.load(prepared, &copied(values), &self.device)?;
             let mut culprit = None;
             let mut look = |place: usize, argument: &Argument| {
                 let layer = &self.topology.layers[place];
@@ -322,6 +338,11 @@ impl Network {
         })
     }
 
+    /// Whether there is something to train.
+    pub fn has_cost(&self) -> bool {
+        self.costs().next().is_some()
+    }
+
     /// The outputs that are costs, with what their gradients are multiplied with.
     fn costs(&self) -> impl Iterator<Item = (usize, f32)> {
         let outputs = &self.topology.outputs;
@@ -344,11 +365,18 @@ impl Network {
         let is_small = prepared.samples() < threads * PART_SAMPLES_MIN;
         let layers = &self.checked.layers;
         let is_whole = is_small || !layers.iter().all(|layer| layer.is_sample_by_sample());
-        if threads == 1 || self.config.use_gpu || is_whole {
+        if threads == 1 || self.config.use_gpu || is_whole || self.is_mostly_rows(prepared) {
             return Ok(vec![run(0, prepared.whole())?]);
         }
         let parts = prepared.whole().split(threads);
         parts.par_iter().enumerate().map(|(number, part)| run(number, part)).collect()
+    }
+
+    fn is_mostly_rows(&self, prepared: &Prepared) -> bool {
+        let parameters = &self.topology.parameters;
+        let dense = parameters.iter().filter(|parameter| !parameter.is_sparse);
+        let elements = dense.map(|parameter| parameter.dims[0] * parameter.dims[1]).sum();
+        prepared.is_mostly_rows(elements, |place| parameters[place].dims[1])
     }
 
     fn train_part(
@@ -406,7 +434,7 @@ impl Network {
     fn load(
         &self,
         prepared: &Prepared,
-        values: &[&[f32]],
+        values: &[Lent<'_>],
         device: &Device,
     ) -> Result<Vec<Tensor<2>>> {
         let parameters = &self.topology.parameters;
@@ -415,19 +443,20 @@ impl Network {
                 .with("expected", parameters.len())
                 .with("got", values.len()));
         }
-        let load = |(place, (parameter, values)): (usize, (&Parameter, &&[f32]))| {
+        let load = |(place, (parameter, lent)): (usize, (&Parameter, &Lent<'_>))| {
             let width = parameter.dims[1];
             let rows = prepared.keys(NetworkIndex(place)).map_or(parameter.dims[0], <[u64]>::len);
-            if values.len() != rows * width {
+            if lent.values().len() != rows * width {
                 return Err(Error::invalid("the values of a parameter have another size")
                     .with("parameter", &parameter.name)
                     .with("expected", rows * width)
-                    .with("got", values.len()));
+                    .with("got", lent.values().len()));
             }
-            let mut values = values.to_vec();
             // A tensor without rows has no gradient; one that nobody looks up does not matter.
-            values.resize(rows.max(1) * width, 0.0);
-            Ok(tensor(values, [rows.max(1), width], device))
+            Ok(match rows {
+                0 => tensor(vec![0.0; width], [1, width], device),
+                _ => lent.tensor([rows, width], device),
+            })
         };
         parameters.iter().zip(values).enumerate().map(load).collect()
     }
@@ -573,6 +602,10 @@ fn sum_up(sums: &mut [Option<Vec<f32>>], gradients: Vec<Option<Vec<f32>>>) {
             sum.iter_mut().zip(gradient).for_each(|(sum, number)| *sum += number);
         }
     });
+}
+
+fn copied<'a>(values: &[&'a [f32]]) -> Vec<Lent<'a>> {
+    values.iter().map(|values| Lent::Slice(values)).collect()
 }
 
 fn sum_of(costs: Tensor<2>) -> f64 {

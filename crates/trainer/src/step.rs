@@ -189,12 +189,12 @@ impl Trainer {
         let ready = self.make_ready(batch.into())?;
         let prepared = ready.prepared();
         let values = self.updater.fetch(&ready)?;
-        let values: Vec<&[f32]> = values.iter().map(|values| values.as_slice()).collect();
         // Trainers of one job must not drop the same places out.
         let (rank, trainers) = self.updater.rank();
         let step = self.steps * u64::from(trainers) + u64::from(rank);
-        let trained = self.network.train(prepared, &values, step)?;
+        let trained = self.network.train_shared(prepared, &values, step)?;
         if !trained.cost.is_finite() {
+            let values: Vec<&[f32]> = values.iter().map(|values| values.as_slice()).collect();
             let culprit = self.network.find_culprit(prepared, &values, step)?;
             return Err(not_a_number(trained.cost, culprit));
         }

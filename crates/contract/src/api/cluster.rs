@@ -37,6 +37,11 @@ pub struct Queue {
     pub priorities: Vec<Priority>,
 }
 
+/// Seconds as `--time_limit` takes them: `HH:MM:SS`.
+pub fn clock(seconds: u64) -> String {
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
 /// What nodes compute on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

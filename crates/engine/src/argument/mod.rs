@@ -8,7 +8,9 @@ mod fed;
 mod samples;
 
 use crate::batch::{Lists, Output, Rows};
+use crate::fused;
 use crate::shape::{Shape, Value as Kind};
+use burn::backend::Flex;
 use burn::tensor::{Device, Tensor, TensorData};
 use contract::{Error, Result};
 use std::sync::Arc;
@@ -209,6 +211,15 @@ impl Argument {
 /// A tensor of numbers, without copying them.
 pub(crate) fn tensor(values: Vec<f32>, dims: [usize; 2], device: &Device) -> Tensor<2> {
     Tensor::from_data(TensorData::new(values, dims), device)
+}
+
+/// Shows the numbers of a tensor, on the CPU where they lie.
+pub(crate) fn look_at<const D: usize, T>(tensor: Tensor<D>, see: impl FnOnce(&[f32]) -> T) -> T {
+    let tensor = tensor.without_autodiff();
+    match tensor.clone().try_into_primitive::<Flex>() {
+        Ok(held) => see(fused::contiguous(&held.to_contiguous())),
+        Err(_) => see(&numbers(tensor)),
+    }
 }
 
 /// The numbers of a tensor; copied only if it is shared.

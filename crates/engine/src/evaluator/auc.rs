@@ -7,7 +7,7 @@
 //! one, again and again until there is room.
 
 use super::{Evaluator, attributes};
-use crate::argument::{Argument, numbers};
+use crate::argument::{Argument, look_at};
 use crate::shape::Shape;
 use crate::topology;
 use contract::Result;
@@ -65,10 +65,12 @@ impl Evaluator for Auc {
         let weights = super::weights(inputs.get(2).copied(), rows)?;
         let own = self.scores.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         // The last column is the probability of 1, be it the only one or the second of two.
-        for (row, scores) in numbers(scores).chunks_exact(width).enumerate() {
-            let weight = weights.as_ref().map_or(1.0, |weights| f64::from(weights[row]));
-            own.add(scores[width - 1], labels[row] != 0, weight);
-        }
+        look_at(scores, |scores| {
+            for (row, scores) in scores.chunks_exact(width).enumerate() {
+                let weight = weights.as_ref().map_or(1.0, |weights| f64::from(weights[row]));
+                own.add(scores[width - 1], labels[row] != 0, weight);
+            }
+        });
         Ok(())
     }
 

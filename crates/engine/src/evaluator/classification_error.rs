@@ -2,7 +2,7 @@
 //! compared with `threshold` instead.
 
 use super::{Evaluator, attributes};
-use crate::argument::{Argument, numbers};
+use crate::argument::{Argument, look_at};
 use crate::shape::Shape;
 use crate::topology;
 use crate::vector::widely;
@@ -55,25 +55,15 @@ impl Evaluator for ClassificationError {
     fn add(&mut self, inputs: &[&Argument]) -> Result<()> {
         let scores = inputs[0].dense()?;
         let [rows, width] = scores.dims();
-        let scores = numbers(scores);
         let labels = super::labels(inputs[1], rows)?;
         let weights = super::weights(inputs.get(2).copied(), rows)?;
-        for (row, scores) in scores.chunks_exact(width).enumerate() {
-            let weight = weights.as_ref().map_or(1.0, |weights| f64::from(weights[row]));
-            let is_right = if width == 1 {
-                (scores[0] > self.attributes.threshold) == (labels[row] != 0)
-            } else {
-                // Neither a label without a column nor a score that is no number is right.
-                let own = scores.get(labels[row]).copied().filter(|score| !score.is_nan());
-                own.is_some_and(|own| {
-                    let better = count(scores, |score| score > own);
-                    let as_good_before = count(&scores[..labels[row]], |score| score == own);
-                    better + as_good_before < self.attributes.top_k
-                })
-            };
-            self.wrong += if is_right { 0.0 } else { weight };
-            self.rows += weight;
-        }
+        look_at(scores, |scores| {
+            for (row, scores) in scores.chunks_exact(width).enumerate() {
+                let weight = weights.as_ref().map_or(1.0, |weights| f64::from(weights[row]));
+                self.wrong += if self.is_right(scores, labels[row]) { 0.0 } else { weight };
+                self.rows += weight;
+            }
+        });
         Ok(())
     }
 
@@ -83,6 +73,21 @@ impl Evaluator for ClassificationError {
 
     fn clear(&mut self) {
         (self.wrong, self.rows) = (0.0, 0.0);
+    }
+}
+
+impl ClassificationError {
+    fn is_right(&self, scores: &[f32], label: usize) -> bool {
+        if let [score] = scores {
+            return (*score > self.attributes.threshold) == (label != 0);
+        }
+        // Neither a label without a column nor a score that is no number is right.
+        let own = scores.get(label).copied().filter(|score| !score.is_nan());
+        own.is_some_and(|own| {
+            let better = count(scores, |score| score > own);
+            let as_good_before = count(&scores[..label], |score| score == own);
+            better + as_good_before < self.attributes.top_k
+        })
     }
 }
 

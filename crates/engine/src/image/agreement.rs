@@ -6,7 +6,7 @@ use super::normalization::Normalization;
 use super::pooling::{Pool, Pooling};
 use super::{Axis, Image, Moves};
 use crate::argument::{numbers, tensor};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Tensor, activation};
 use proptest::prelude::*;
 
 const ROWS: usize = 3;
@@ -114,17 +114,22 @@ proptest! {
     }
 
     #[test]
-    fn normalizations_agree(channels in 1..4_usize, pixels in 1..40_usize) {
+    fn normalizations_agree(
+        channels in 1..4_usize, pixels in 1..40_usize, is_relu in any::<bool>(),
+    ) {
         let how = Normalization { channels, pixels, epsilon: 1e-3 };
         let dims = [[ROWS, channels * pixels], [1, channels], [1, channels]];
         check(
             &dims,
-            |inputs| how.apply(three(inputs)).0,
-            |inputs| how.composed(three(inputs)).0,
+            |inputs| how.apply(three(inputs), is_relu).0,
+            |inputs| {
+                let y = how.composed(three(inputs)).0;
+                if is_relu { activation::relu(y) } else { y }
+            },
         );
         let device = Device::flex();
         let [x, scale, bias] = dims.map(|dims| tensor(fill(dims[0] * dims[1], 5), dims, &device));
-        let (_, found) = how.apply([x.clone(), scale.clone(), bias.clone()]);
+        let (_, found) = how.apply([x.clone(), scale.clone(), bias.clone()], is_relu);
         let (_, expected) = how.composed([x, scale, bias]);
         near("mean", &found.mean, &expected.mean);
         near("variance", &found.variance, &expected.variance);

@@ -1,20 +1,25 @@
-//! Convolution of pictures, and the same backwards: each a product of matrices, sample by sample.
+//! Convolution of pictures, and the same backwards.
 //!
 //! A window moves over the *wide* picture and makes of what it sees at each place one pixel of the
 //! *narrow* one. A convolution goes from wide to narrow, a transposed one from narrow to wide, and
-//! the gradient of either goes the other way, so three small functions are all there is. The
-//! columns of a sample are made again for the gradient of the weight: keeping those of a batch
-//! would take nine times the memory of its pictures.
+//! the gradient of either goes the other way. The window reads pictures where they lie (`direct`)
+//! where lines are long enough for the processor's vectors; small pictures, windows of one pixel,
+//! groups and transposed convolutions are products of matrices (`columns`).
 
+use super::columns::Columns;
+use super::direct::Grid;
 use super::fold::{self, Window};
 use super::{Axis, Image};
 use crate::fused::{self, Fused};
-use crate::product::{Matrix, add_product, multiply};
 use burn::tensor::Tensor;
 use burn::tensor::module::{conv_transpose2d, conv2d};
 use burn::tensor::ops::{ConvOptions, ConvTransposeOptions};
 use rayon::prelude::*;
 use std::sync::Arc;
+
+/// The share of what reading pictures where they lie computes that must be of use; with less,
+/// columns are made.
+const DIRECT_MIN: f32 = 0.7;
 
 /// A convolution between pictures of known size.
 #[derive(Debug, Clone, Copy)]
@@ -84,68 +89,24 @@ impl Convolution {
         self.wide.channels / self.groups * fold::taps(&self.window)
     }
 
-    /// Whether the columns of a picture are the picture.
-    fn is_plain(&self) -> bool {
-        self.window.iter().all(|axis| axis.window == 1 && axis.stride == 1 && axis.padding == 0)
-    }
-
-    /// Memory for the columns of a group.
-    fn columns(&self) -> Vec<f32> {
-        let numbers = self.weight_width() * fold::places(&self.window);
-        vec![0.0; if self.is_plain() { 0 } else { numbers }]
-    }
-
-    /// The columns of a group's channels.
-    fn unfold<'a>(&self, wide: &'a [f32], columns: &'a mut [f32]) -> Matrix<'a> {
-        let (rows, places) = (self.weight_width(), fold::places(&self.window));
-        if self.is_plain() {
-            return Matrix::new(wide, rows, places);
+    /// How the window reads pictures where they lie, if that is worth while.
+    fn direct(&self, window: &Window) -> Option<Grid> {
+        if self.is_transposed || self.groups > 1 || fold::taps(window) == 1 {
+            return None;
         }
-        fold::unfold(&self.window, wide, columns);
-        Matrix::new(columns, rows, places)
+        Some(Grid::new(window)).filter(|grid| grid.efficiency() >= DIRECT_MIN)
     }
 
-    /// Adds to the narrow picture what the wide one gives.
-    fn add_narrow(&self, weight: &[f32], wide: &[f32], narrow: &mut [f32], columns: &mut [f32]) {
-        let channels = self.narrow.channels / self.groups;
-        for group in 0..self.groups {
-            let weight = self.weight_of(group, weight);
-            let columns = self.unfold(part(wide, group, self.groups), columns);
-            let narrow = part_mut(narrow, group, self.groups);
-            add_product(Matrix::new(weight, channels, self.weight_width()), columns, narrow);
-        }
-    }
-
-    /// Adds to the wide picture what the narrow one gives.
-    fn add_wide(&self, weight: &[f32], narrow: &[f32], wide: &mut [f32], columns: &mut [f32]) {
-        let (channels, places) = (self.narrow.channels / self.groups, fold::places(&self.window));
-        for group in 0..self.groups {
-            let weight = self.weight_of(group, weight);
-            let weight = Matrix::new(weight, channels, self.weight_width()).transposed();
-            let narrow = Matrix::new(part(narrow, group, self.groups), channels, places);
-            let wide = part_mut(wide, group, self.groups);
-            if self.is_plain() {
-                add_product(weight, narrow, wide);
-            } else {
-                multiply(weight, narrow, columns);
-                fold::fold(&self.window, columns, wide);
-            }
-        }
-    }
-
-    /// Adds to the weight's gradient what a sample gives.
-    fn add_weight(&self, wide: &[f32], narrow: &[f32], weight: &mut [f32], columns: &mut [f32]) {
-        let (channels, places) = (self.narrow.channels / self.groups, fold::places(&self.window));
-        for group in 0..self.groups {
-            let columns = self.unfold(part(wide, group, self.groups), columns);
-            let narrow = Matrix::new(part(narrow, group, self.groups), channels, places);
-            let weight = part_mut(weight, group, self.groups);
-            add_product(narrow, columns.transposed(), weight);
-        }
-    }
-
-    fn weight_of<'a>(&self, group: usize, weight: &'a [f32]) -> &'a [f32] {
-        part(weight, group, self.groups)
+    /// The window that goes over the output's gradient to make that of the input, if there is one.
+    fn reversed(&self) -> Option<Window> {
+        let fits = |axis: &Axis| axis.stride == 1 && axis.padding <= reach(axis);
+        let reverse = |axis: Axis| Axis {
+            length: axis.places,
+            places: axis.length,
+            padding: reach(&axis) - axis.padding,
+            ..axis
+        };
+        self.window.iter().all(fits).then(|| self.window.map(reverse))
     }
 
     /// Samples that one thread computes.
@@ -154,19 +115,34 @@ impl Convolution {
         samples.div_ceil(rayon::current_num_threads()).max(1)
     }
 
+    fn columns(&self) -> Columns<'_> {
+        Columns::new(self)
+    }
+
     fn input_gradient(&self, weight: &[f32], x: &[f32], gradient: &[f32]) -> Vec<f32> {
         let (own, other) = (self.input().size(), self.output().size());
         let share = self.share(x);
         let mut found = vec![0.0; x.len()];
         let shares = found.par_chunks_mut(share * own).zip(gradient.par_chunks(share * other));
+        let Some(grid) = self.reversed().and_then(|window| self.direct(&window)) else {
+            shares.for_each(|(found, gradient)| match self.is_transposed {
+                false => self.columns().add_wide(weight, gradient, found),
+                true => self.columns().add_narrow(weight, gradient, found),
+            });
+            return found;
+        };
+        let (taps, width) = (fold::taps(&self.window), self.weight_width());
+        let weights = grid.weights(self.wide.channels, self.narrow.channels, |to, entry| {
+            weight[entry / taps * width + to * taps + taps - 1 - entry % taps]
+        });
         shares.for_each(|(found, gradient)| {
-            let mut columns = self.columns();
-            for (found, gradient) in found.chunks_mut(own).zip(gradient.chunks(other)) {
-                match self.is_transposed {
-                    false => self.add_wide(weight, gradient, found, &mut columns),
-                    true => self.add_narrow(weight, gradient, found, &mut columns),
+            grid.convolve(&weights, gradient, other, |picture, channel, lines| {
+                if channel < self.wide.channels {
+                    let target = channel_of(found, self.wide, picture, channel);
+                    let targets = target.chunks_exact_mut(self.wide.width);
+                    targets.zip(lines).for_each(|(target, line)| target.copy_from_slice(line));
                 }
-            }
+            });
         });
         found
     }
@@ -175,11 +151,16 @@ impl Convolution {
         let (own, other) = (self.input().size(), self.output().size());
         let share = self.share(x);
         let shares = x.par_chunks(share * own).zip(gradient.par_chunks(share * other));
+        let grid = self.direct(&self.window);
         let found = shares.map(|(x, gradient)| {
-            let (mut found, mut columns) = (vec![0.0; weight.len()], self.columns());
-            for (x, gradient) in x.chunks(own).zip(gradient.chunks(other)) {
-                let (wide, narrow) = if self.is_transposed { (gradient, x) } else { (x, gradient) };
-                self.add_weight(wide, narrow, &mut found, &mut columns);
+            let mut found = vec![0.0; weight.len()];
+            match &grid {
+                Some(grid) => grid.add_weights([x, gradient], [own, other], &mut found),
+                None => {
+                    let (wide, narrow) =
+                        if self.is_transposed { (gradient, x) } else { (x, gradient) };
+                    self.columns().add_weight(wide, narrow, &mut found);
+                }
             }
             found
         });
@@ -201,6 +182,16 @@ impl Convolution {
     }
 }
 
+/// Pixels from the first tap of a window to its last.
+fn reach(axis: &Axis) -> usize {
+    (axis.window - 1) * axis.dilation
+}
+
+/// One channel of a picture.
+fn channel_of(pictures: &mut [f32], size: Image, picture: usize, channel: usize) -> &mut [f32] {
+    &mut pictures[picture * size.size() + channel * size.pixels()..][..size.pixels()]
+}
+
 impl Fused for Convolution {
     fn width(&self) -> usize {
         self.output().size()
@@ -212,16 +203,29 @@ impl Fused for Convolution {
         let share = self.share(x);
         let mut output = vec![0.0; x.len() / own * other];
         let shares = output.par_chunks_mut(share * other).zip(x.par_chunks(share * own));
-        shares.for_each(|(output, x)| {
-            let mut columns = self.columns();
-            for (output, x) in output.chunks_mut(other).zip(x.chunks(own)) {
+        let Some(grid) = self.direct(&self.window) else {
+            shares.for_each(|(output, x)| {
                 let channels = output.chunks_mut(self.output().pixels());
-                channels.zip(bias).for_each(|(channel, bias)| channel.fill(*bias));
+                channels.zip(bias.iter().cycle()).for_each(|(channel, bias)| channel.fill(*bias));
                 match self.is_transposed {
-                    false => self.add_narrow(weight, x, output, &mut columns),
-                    true => self.add_wide(weight, x, output, &mut columns),
+                    false => self.columns().add_narrow(weight, x, output),
+                    true => self.columns().add_wide(weight, x, output),
                 }
-            }
+            });
+            return output;
+        };
+        let (channels, width) = (self.wide.channels, self.weight_width());
+        let weights = grid.weights(self.narrow.channels, channels, |filter, entry| {
+            weight[filter * width + entry]
+        });
+        shares.for_each(|(output, x)| {
+            grid.convolve(&weights, x, own, |picture, filter, lines| {
+                let Some(bias) = bias.get(filter) else { return };
+                let target = channel_of(output, self.narrow, picture, filter);
+                for (target, line) in target.chunks_exact_mut(self.narrow.width).zip(lines) {
+                    target.iter_mut().zip(line).for_each(|(to, from)| *to = from + bias);
+                }
+            });
         });
         output
     }
@@ -240,14 +244,4 @@ impl Fused for Convolution {
         }
         found
     }
-}
-
-fn part(values: &[f32], number: usize, parts: usize) -> &[f32] {
-    let length = values.len() / parts;
-    &values[number * length..][..length]
-}
-
-fn part_mut(values: &mut [f32], number: usize, parts: usize) -> &mut [f32] {
-    let length = values.len() / parts;
-    &mut values[number * length..][..length]
 }

@@ -16,10 +16,15 @@ pub(super) fn places(window: &Window) -> usize {
     window[0].places * window[1].places
 }
 
-/// Writes the columns of some channels.
-pub(super) fn unfold(window: &Window, channels: &[f32], columns: &mut [f32]) {
+/// Writes the columns of some channels, from column `from` on, to rows of `width` numbers.
+pub(super) fn unfold(
+    window: &Window,
+    channels: &[f32],
+    columns: &mut [f32],
+    [width, from]: [usize; 2],
+) {
     let [down, across] = window;
-    let rows = columns.chunks_exact_mut(places(window));
+    let rows = columns.chunks_exact_mut(width).map(|row| &mut row[from..][..places(window)]);
     for (row, (channel, tap_down, tap_across)) in rows.zip(rows_of(window, channels.len())) {
         let channel = &channels[channel..][..down.length * across.length];
         let (lines, first_line) = down.reach(tap_down);
@@ -46,10 +51,16 @@ pub(super) fn unfold(window: &Window, channels: &[f32], columns: &mut [f32]) {
     }
 }
 
-/// Adds columns to the pixels of some channels.
-pub(super) fn fold(window: &Window, columns: &[f32], channels: &mut [f32]) {
+/// Adds columns, those from column `from` on of rows of `width` numbers, to the pixels of some
+/// channels.
+pub(super) fn fold(
+    window: &Window,
+    columns: &[f32],
+    channels: &mut [f32],
+    [width, from]: [usize; 2],
+) {
     let [down, across] = window;
-    let rows = columns.chunks_exact(places(window));
+    let rows = columns.chunks_exact(width).map(|row| &row[from..][..places(window)]);
     for (row, (channel, tap_down, tap_across)) in rows.zip(rows_of(window, channels.len())) {
         let channel = &mut channels[channel..][..down.length * across.length];
         let (lines, first_line) = down.reach(tap_down);

@@ -8,6 +8,8 @@ pub(crate) mod volume;
 
 #[cfg(test)]
 mod agreement;
+mod columns;
+mod direct;
 mod fold;
 
 use crate::shape::Shape;
@@ -202,11 +204,13 @@ impl Axis {
 /// Sums that are made side by side, so that the processor can add many numbers at once.
 const LANES: usize = 16;
 
+#[inline(always)]
 fn sum(numbers: &[f32]) -> f32 {
     sum_of(numbers, |number| number)
 }
 
 /// The sum of a function of numbers.
+#[inline(always)]
 fn sum_of(numbers: &[f32], of: impl Fn(f32) -> f32) -> f32 {
     let mut sums = [0.0_f32; LANES];
     let (many, rest) = numbers.as_chunks::<LANES>();
@@ -216,13 +220,21 @@ fn sum_of(numbers: &[f32], of: impl Fn(f32) -> f32) -> f32 {
     sums.iter().sum::<f32>() + rest.iter().map(|number| of(*number)).sum::<f32>()
 }
 
-/// The sum of a function of pairs of numbers.
-fn sum_of_two(a: &[f32], b: &[f32], of: impl Fn(f32, f32) -> f32) -> f32 {
-    let mut sums = [0.0_f32; LANES];
+/// The sums of two functions of pairs of numbers.
+#[inline(always)]
+fn sums_of_two(a: &[f32], b: &[f32], of: impl Fn(f32, f32) -> [f32; 2]) -> [f32; 2] {
+    let mut sums = [[0.0_f32; LANES]; 2];
     let ((many_a, rest_a), (many_b, rest_b)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
     for (a, b) in many_a.iter().zip(many_b) {
-        sums.iter_mut().zip(a.iter().zip(b)).for_each(|(sum, (a, b))| *sum += of(*a, *b));
+        for lane in 0..LANES {
+            let [first, second] = of(a[lane], b[lane]);
+            sums[0][lane] += first;
+            sums[1][lane] += second;
+        }
     }
-    let rest = rest_a.iter().zip(rest_b).map(|(a, b)| of(*a, *b));
-    sums.iter().sum::<f32>() + rest.sum::<f32>()
+    let mut found = sums.map(|sums| sums.iter().sum::<f32>());
+    for (a, b) in rest_a.iter().zip(rest_b) {
+        found.iter_mut().zip(of(*a, *b)).for_each(|(sum, number)| *sum += number);
+    }
+    found
 }

@@ -1,9 +1,11 @@
 //! Batch normalization: each channel, over all pixels of all samples, with mean 0 and variance 1,
-//! then times its scale and plus its bias.
+//! then times its scale and plus its bias; and ReLU of that, which costs no walk of its own.
 
 use crate::argument::numbers;
+use crate::fresh;
 use crate::fused::{self, Fused};
-use burn::tensor::Tensor;
+use crate::vector::widely;
+use burn::tensor::{Tensor, activation};
 use rayon::prelude::*;
 use std::sync::{Arc, OnceLock};
 
@@ -25,12 +27,13 @@ pub(crate) struct Statistics {
 }
 
 impl Normalization {
-    /// Normalizes rows by their own statistics, which it also gives.
-    pub(crate) fn apply(self, inputs: [Tensor<2>; 3]) -> (Tensor<2>, Statistics) {
+    /// Normalizes rows by their own statistics, which it also gives; then, if `is_relu`, ReLU.
+    pub(crate) fn apply(self, inputs: [Tensor<2>; 3], is_relu: bool) -> (Tensor<2>, Statistics) {
         if !fused::is_supported(&inputs[0].device()) {
-            return self.composed(inputs);
+            let (y, found) = self.composed(inputs);
+            return (if is_relu { activation::relu(y) } else { y }, found);
         }
-        let applied = Arc::new(Applied { how: self, found: OnceLock::new() });
+        let applied = Arc::new(Applied { how: self, is_relu, found: OnceLock::new() });
         let operation: Arc<dyn Fused> = Arc::<Applied>::clone(&applied);
         let output = fused::apply(operation, inputs.into());
         let nothing = Statistics { mean: Vec::new(), variance: Vec::new() };
@@ -74,29 +77,39 @@ impl Normalization {
         self.channels * self.pixels
     }
 
-    /// For each channel, the sum of what `of` makes of its numbers in each row.
-    fn sums(&self, rows: usize, of: impl Fn(usize, usize) -> f32 + Sync) -> Vec<f32> {
-        let sum = |channel: usize| -> f32 {
-            let all = (0..rows).map(|row| f64::from(of(channel, self.begin(row, channel))));
-            all.sum::<f64>() as f32
+    /// For each channel, what `of` makes of it.
+    fn each<T: Send>(&self, of: impl Fn(usize) -> T + Sync + Send) -> Vec<T> {
+        let of = |channel| {
+            widely(
+                #[inline(always)]
+                || of(channel),
+            )
         };
-        (0..self.channels).into_par_iter().map(sum).collect()
+        (0..self.channels).into_par_iter().map(of).collect()
     }
 
-    /// Where the numbers of a channel begin.
-    fn begin(&self, row: usize, channel: usize) -> usize {
-        row * self.width() + channel * self.pixels
+    /// The numbers of a channel, row by row.
+    #[inline(always)]
+    fn rows<'a>(&self, x: &'a [f32], channel: usize) -> impl Iterator<Item = &'a [f32]> {
+        let (begin, pixels) = (channel * self.pixels, self.pixels);
+        x.chunks_exact(self.width()).map(move |row| &row[begin..begin + pixels])
     }
 
     fn measure(&self, x: &[f32]) -> Statistics {
-        let rows = x.len() / self.width();
-        let share = 1.0 / (rows * self.pixels) as f32;
-        let mut mean = self.sums(rows, |_, begin| super::sum(&x[begin..][..self.pixels]));
-        mean.iter_mut().for_each(|mean| *mean *= share);
-        let mut variance = self.sums(rows, |channel, begin| {
-            super::sum_of(&x[begin..][..self.pixels], |x| (x - mean[channel]) * (x - mean[channel]))
-        });
-        variance.iter_mut().for_each(|variance| *variance *= share);
+        let count = (x.len() / self.width() * self.pixels) as f64;
+        let found = self.each(
+            #[inline(always)]
+            |channel| {
+                let sums = self.rows(x, channel).map(|x| f64::from(super::sum(x)));
+                let mean = (sums.sum::<f64>() / count) as f32;
+                let squares = self.rows(x, channel).map(
+                    #[inline(always)]
+                    |x| f64::from(super::sum_of(x, |x| (x - mean) * (x - mean))),
+                );
+                (mean, (squares.sum::<f64>() / count) as f32)
+            },
+        );
+        let (mean, variance) = found.into_iter().unzip();
         Statistics { mean, variance }
     }
 }
@@ -105,15 +118,44 @@ impl Normalization {
 #[derive(Debug)]
 struct Applied {
     how: Normalization,
+    is_relu: bool,
     found: OnceLock<Statistics>,
 }
 
+/// How the numbers of a channel become those of the output: times the factor, plus the shift.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    mean: f32,
+    spread: f32,
+    factor: f32,
+    shift: f32,
+}
+
+impl Line {
+    /// The output before ReLU.
+    #[inline(always)]
+    fn of(self, x: f32) -> f32 {
+        x * self.factor + self.shift
+    }
+}
+
 impl Applied {
-    /// The mean of each channel, and what its distance from that is multiplied with.
-    fn centre_and_spread(&self, x: &[f32]) -> (&[f32], Vec<f32>) {
+    /// By channel.
+    fn lines(&self, x: &[f32], scale: &[f32], bias: &[f32]) -> Vec<Line> {
         let Statistics { mean, variance } = self.found.get_or_init(|| self.how.measure(x));
-        let spread = variance.iter().map(|variance| 1.0 / (variance + self.how.epsilon).sqrt());
-        (mean, spread.collect())
+        let all = mean.iter().zip(variance).zip(scale.iter().zip(bias));
+        let lines = all.map(|((&mean, variance), (scale, bias))| {
+            let spread = 1.0 / (variance + self.how.epsilon).sqrt();
+            let factor = scale * spread;
+            Line { mean, spread, factor, shift: bias - mean * factor }
+        });
+        lines.collect()
+    }
+
+    /// What ReLU lets through of a gradient, which is 0 or all of it.
+    #[inline(always)]
+    fn through(&self, line: Line, x: f32, gradient: f32) -> f32 {
+        if self.is_relu && line.of(x) <= 0.0 { 0.0 } else { gradient }
     }
 }
 
@@ -124,51 +166,58 @@ impl Fused for Applied {
 
     fn forward(&self, inputs: &[&[f32]]) -> Vec<f32> {
         let (x, scale, bias) = (inputs[0], inputs[1], inputs[2]);
-        let (mean, spread) = self.centre_and_spread(x);
-        let mut output = vec![0.0; x.len()];
-        let pixels = self.how.pixels;
-        let channels = output.par_chunks_mut(pixels).zip(x.par_chunks(pixels)).enumerate();
-        channels.for_each(|(place, (output, x))| {
-            let channel = place % self.how.channels;
-            let factor = scale[channel] * spread[channel];
-            let shift = bias[channel] - mean[channel] * factor;
-            output.iter_mut().zip(x).for_each(|(output, x)| *output = x * factor + shift);
-        });
-        output
+        let (lines, pixels) = (self.lines(x, scale, bias), self.how.pixels);
+        // What is no number stays none, so that it is found.
+        let least = if self.is_relu { 0.0 } else { f32::NEG_INFINITY };
+        fresh::pieces(x.len(), pixels, |place| {
+            let line = lines[place % self.how.channels];
+            let numbers = x[place * pixels..][..pixels].iter();
+            numbers.map(move |x| if line.of(*x) <= least { least } else { line.of(*x) })
+        })
     }
 
     fn backward(&self, inputs: &[&[f32]], gradient: &[f32], wanted: &[bool]) -> Vec<Vec<f32>> {
-        let (x, scale) = (inputs[0], inputs[1]);
-        let (mean, spread) = self.centre_and_spread(x);
-        let pixels = self.how.pixels;
-        let rows = x.len() / self.how.width();
-        let bias_gradient =
-            self.how.sums(rows, |_, begin| super::sum(&gradient[begin..][..pixels]));
-        let scale_gradient = self.how.sums(rows, |channel, begin| {
-            let (x, gradient) = (&x[begin..][..pixels], &gradient[begin..][..pixels]);
-            super::sum_of_two(x, gradient, |x, gradient| (x - mean[channel]) * gradient)
-                * spread[channel]
-        });
+        let (x, scale, bias) = (inputs[0], inputs[1], inputs[2]);
+        let (lines, pixels) = (self.lines(x, scale, bias), self.how.pixels);
+        let sums = self.how.each(
+            #[inline(always)]
+            |channel| {
+                let (line, mut sums) = (lines[channel], [0.0; 2]);
+                let rows = self.how.rows(x, channel).zip(self.how.rows(gradient, channel));
+                for (x, gradient) in rows {
+                    let found = super::sums_of_two(
+                        x,
+                        gradient,
+                        #[inline(always)]
+                        |x, gradient| {
+                            let gradient = self.through(line, x, gradient);
+                            [gradient, (x - line.mean) * gradient]
+                        },
+                    );
+                    sums.iter_mut().zip(found).for_each(|(sum, found)| *sum += f64::from(found));
+                }
+                [sums[0] as f32, sums[1] as f32 * line.spread]
+            },
+        );
         let mut found = Vec::new();
         if wanted[0] {
-            let share = 1.0 / (rows * pixels) as f32;
-            let mut own = vec![0.0; x.len()];
-            let channels = own.par_chunks_mut(pixels).zip(x.par_chunks(pixels));
-            let channels = channels.zip(gradient.par_chunks(pixels)).enumerate();
-            channels.for_each(|(place, ((own, x), gradient))| {
+            let share = 1.0 / (x.len() / self.how.channels) as f32;
+            found.push(fresh::pieces(x.len(), pixels, |place| {
                 let channel = place % self.how.channels;
-                let factor = scale[channel] * spread[channel];
+                let (line, [bias_gradient, scale_gradient]) = (lines[channel], sums[channel]);
+                let factor = line.factor;
                 // factor·(gradient − mean of gradients − x' · mean of x'·gradient), x' normalized.
-                let slope = -factor * spread[channel] * share * scale_gradient[channel];
-                let shift = -factor * share * bias_gradient[channel] - slope * mean[channel];
-                let numbers = own.iter_mut().zip(x).zip(gradient);
-                numbers
-                    .for_each(|((own, x), gradient)| *own = factor * gradient + slope * x + shift);
-            });
-            found.push(own);
+                let slope = -factor * line.spread * share * scale_gradient;
+                let shift = -factor * share * bias_gradient - slope * line.mean;
+                let begin = place * pixels;
+                let numbers = x[begin..][..pixels].iter().zip(&gradient[begin..][..pixels]);
+                numbers.map(move |(x, gradient)| {
+                    factor * self.through(line, *x, *gradient) + slope * x + shift
+                })
+            }));
         }
-        found.extend(wanted[1].then_some(scale_gradient));
-        found.extend(wanted[2].then_some(bias_gradient));
+        found.extend(wanted[1].then(|| sums.iter().map(|sums| sums[1]).collect()));
+        found.extend(wanted[2].then(|| sums.iter().map(|sums| sums[0]).collect()));
         found
     }
 }

@@ -97,18 +97,26 @@ impl Applied {
         let (pixels, places) = (self.pool.input.pixels(), fold::places(&self.pool.window));
         let mut best = vec![NOTHING; output.len()];
         let outputs = output.par_chunks_mut(places).zip(best.par_chunks_mut(places));
+        let [down, across] = &self.pool.window;
+        let stops: Vec<_> = (0..across.places).map(|stop| across.seen(stop)).collect();
         outputs.zip(x.par_chunks(pixels)).for_each(|((output, best), channel)| {
-            for ((output, best), seen) in output.iter_mut().zip(best).zip(self.pool.views()) {
-                let mut largest = f32::NEG_INFINITY;
-                for pixel in seen {
-                    // The first of equals; and a number that is none is not lost.
-                    if *best == NOTHING || channel[pixel] > largest || channel[pixel].is_nan() {
-                        largest = channel[pixel];
-                        *best = pixel as u32;
+            let lines =
+                output.chunks_exact_mut(stops.len()).zip(best.chunks_exact_mut(stops.len()));
+            for (line, (output, best)) in lines.enumerate() {
+                let rows = down.seen(line);
+                for ((output, best), stop) in output.iter_mut().zip(best).zip(&stops) {
+                    let mut largest = f32::NEG_INFINITY;
+                    for row in rows.clone() {
+                        let begin = row * across.length + stop.start;
+                        for (at, &number) in channel[begin..][..stop.len()].iter().enumerate() {
+                            // The first of equals; and a number that is none is not lost. Without
+                            // branches, which would be guessed wrong.
+                            let is_best = (*best == NOTHING) | (number > largest) | number.is_nan();
+                            largest = if is_best { number } else { largest };
+                            *best = if is_best { (begin + at) as u32 } else { *best };
+                        }
                     }
-                }
-                if *best != NOTHING {
-                    *output = largest;
+                    *output = if *best == NOTHING { 0.0 } else { largest };
                 }
             }
         });

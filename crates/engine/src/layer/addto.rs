@@ -4,7 +4,10 @@ use super::{
     Layer, Plan, Run, attributes, expect_dense, expect_inputs, expect_same_level, expect_same_rows,
     expect_same_size,
 };
-use crate::argument::Argument;
+use crate::activation::Activation;
+use crate::argument::{Argument, Value};
+use crate::elementwise;
+use crate::fused;
 use crate::shape::Shape;
 use crate::topology;
 use contract::{Error, Result};
@@ -35,5 +38,21 @@ impl Layer for Addto {
         let sum = terms.reduce(|sum, term| Ok(sum? + term?));
         let sum = sum.ok_or_else(|| Error::invalid("addto has no inputs"))??;
         Ok(Argument::like(inputs[0], sum))
+    }
+
+    fn forward_finished(
+        &self,
+        run: &Run<'_>,
+        inputs: &[&Argument],
+        activation: Activation,
+    ) -> Option<Result<Argument>> {
+        let (&[a, b], [], Activation::Relu) = (inputs, run.parameters, activation) else {
+            return None;
+        };
+        let (Value::Dense(x), Value::Dense(y)) = (&a.value, &b.value) else { return None };
+        if x.dims() != y.dims() || !fused::is_supported(&x.device()) {
+            return None;
+        }
+        Some(Ok(Argument::like(a, elementwise::add_relu(x.clone(), y.clone()))))
     }
 }

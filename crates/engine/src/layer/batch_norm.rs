@@ -7,6 +7,7 @@
 //! and no server has them.
 
 use super::{Initial, Layer, Plan, Run, Slot, attributes, expect_dense, expect_inputs};
+use crate::activation::Activation;
 use crate::argument::Argument;
 use crate::image::normalization::{Normalization, Statistics};
 use crate::shape::Shape;
@@ -54,6 +55,25 @@ impl BatchNorm {
         Ok(Normalization { channels, pixels: input.size / channels, epsilon: self.epsilon })
     }
 
+    fn run(&self, run: &Run<'_>, inputs: &[&Argument], is_relu: bool) -> Result<Argument> {
+        let how = self.normalization(&run.shapes[0])?;
+        let x = inputs[0].dense()?;
+        let bias = match run.parameters.get(BIAS) {
+            Some(bias) => bias.clone(),
+            None => Tensor::zeros([1, how.channels], &x.device()),
+        };
+        let scale = run.parameter(SCALE);
+        if !run.is_training && self.use_global_stats {
+            let known = [run.parameter(MEAN), run.parameter(VARIANCE)];
+            return Ok(Argument::like(inputs[0], how.apply_known(x, known, [scale, bias])));
+        }
+        let (y, found) = how.apply([x, scale, bias], is_relu);
+        if run.is_training {
+            self.measure(run, &found);
+        }
+        Ok(Argument::like(inputs[0], y))
+    }
+
     /// Tells what the averages are after this batch.
     fn measure(&self, run: &Run<'_>, found: &Statistics) {
         let keep = self.moving_average_fraction;
@@ -90,22 +110,17 @@ impl Layer for BatchNorm {
     }
 
     fn forward(&self, run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument> {
-        let how = self.normalization(&run.shapes[0])?;
-        let x = inputs[0].dense()?;
-        let bias = match run.parameters.get(BIAS) {
-            Some(bias) => bias.clone(),
-            None => Tensor::zeros([1, how.channels], &x.device()),
-        };
-        let scale = run.parameter(SCALE);
-        if !run.is_training && self.use_global_stats {
-            let known = [run.parameter(MEAN), run.parameter(VARIANCE)];
-            return Ok(Argument::like(inputs[0], how.apply_known(x, known, [scale, bias])));
-        }
-        let (y, found) = how.apply([x, scale, bias]);
-        if run.is_training {
-            self.measure(run, &found);
-        }
-        Ok(Argument::like(inputs[0], y))
+        self.run(run, inputs, false)
+    }
+
+    fn forward_finished(
+        &self,
+        run: &Run<'_>,
+        inputs: &[&Argument],
+        activation: Activation,
+    ) -> Option<Result<Argument>> {
+        let is_test = !run.is_training && self.use_global_stats;
+        (activation == Activation::Relu && !is_test).then(|| self.run(run, inputs, true))
     }
 
     fn own_bias(&self, output: &Shape) -> Option<usize> {

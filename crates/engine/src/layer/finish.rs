@@ -24,8 +24,7 @@ impl Node<'_> {
             return Ok(empty);
         }
         let has_bias = layer.has_bias && built.own_bias(shape).is_none();
-        let at_once = has_bias.then(|| built.forward_finished(run, inputs, layer.activation));
-        let mut output = match at_once.flatten() {
+        let mut output = match built.forward_finished(run, inputs, layer.activation) {
             Some(output) => output?,
             None => self.run_in_turn(run, inputs, has_bias)?,
         };

@@ -189,7 +189,8 @@ pub(crate) trait Layer: Send + Sync {
     /// Its output, before bias, activation and dropout.
     fn forward(&self, run: &Run<'_>, inputs: &[&Argument]) -> Result<Argument>;
 
-    /// Its output with a bias of one row and an activation, if it has a faster way to all three.
+    /// Its output with its bias, if it has one, and an activation, if it has a faster way to all
+    /// three.
     fn forward_finished(
         &self,
         _run: &Run<'_>,

@@ -9,6 +9,7 @@ use engine::shape::{Level, Value};
 use proptest::prelude::*;
 use serde_json::json;
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// One data layer of each kind; all but the first are sequences.
 fn net() -> Net {
@@ -96,6 +97,19 @@ fn a_batch_that_does_not_fit_is_refused_with_a_reason() {
         writeln!(refusals, "{mistake}: {error}").unwrap();
     }
     insta::assert_snapshot!(refusals);
+}
+
+#[test]
+fn values_that_are_shared_give_the_same_and_are_let_go() {
+    let net = net();
+    let trial = Trial::with_batch(net.network(), net.batch(&[1, 2], 1), 1);
+    let copied = trial.network.train(&trial.prepared, &slices(&trial.values), 0).unwrap();
+    let values: Vec<_> = trial.values.iter().cloned().map(Arc::new).collect();
+    let shared = trial.network.train_shared(&trial.prepared, &values, 0).unwrap();
+    assert_eq!(shared.cost.to_bits(), copied.cost.to_bits());
+    assert_eq!(shared.gradients, copied.gradients);
+    // Who changes them next can do so where they lie, while what was computed is still there.
+    assert!(values.iter().all(|values| Arc::strong_count(values) == 1));
 }
 
 #[test]

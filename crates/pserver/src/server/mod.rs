@@ -12,6 +12,7 @@ mod saver;
 use crate::checkpoint;
 use crate::message::SERVICE;
 use crate::shard::ShardConfig;
+use contract::ready::Farewell;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
 use std::fmt;
@@ -155,8 +156,7 @@ pub async fn serve_port(
     port::run(0, listeners, config.acceptor()?, config, stops).await.map(drop)
 }
 
-/// Serves until all trainers have left, `stop` turns true, or the job cannot go on. Returns how many
-/// trainers have joined.
+/// Serves until all trainers have left, `stop` turns true, or the job cannot go on.
 ///
 /// `ports` are the ports in their order, the dense ones first, each with a listener per address.
 /// Blocks.
@@ -164,7 +164,7 @@ pub fn run(
     ports: Vec<Vec<TcpListener>>,
     config: &ServerConfig,
     stop: &watch::Receiver<bool>,
-) -> Result<u32> {
+) -> Result<Farewell> {
     let acceptor = config.acceptor()?;
     // A port that fails takes the others with it.
     let (failed, has_failed) = watch::channel(false);
@@ -184,7 +184,7 @@ pub fn run(
                 )
             })
             .collect();
-        let mut outcome = Ok(0);
+        let mut outcome = Ok(Farewell { trainers_joined: 0, was_stopped: false });
         for thread in threads {
             let thread =
                 thread.map_err(|source| Error::io("cannot start the thread of a port", source))?;
@@ -192,8 +192,11 @@ pub fn run(
                 .join()
                 .unwrap_or_else(|_| Err(Error::new(Kind::Io, "the thread of a port failed")));
             // The first reason is the one that the others followed.
-            if let Ok(joined) = outcome {
-                outcome = served.map(|others| joined.max(others));
+            if let Ok(others) = outcome {
+                outcome = served.map(|one| Farewell {
+                    trainers_joined: one.trainers_joined.max(others.trainers_joined),
+                    was_stopped: one.was_stopped || others.was_stopped,
+                });
             }
         }
         outcome

@@ -7,6 +7,7 @@ use crate::checkpoint::{self, Directory, Which};
 use crate::message::{Join, Verb};
 use crate::metrics::Metrics;
 use crate::shard::{CutFacts, Part, Reply, Request, Restore, Saved, Shard};
+use contract::ready::Farewell;
 use contract::{Error, Kind, Result};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -32,7 +33,7 @@ pub(super) fn serve(
     acceptor: Acceptor,
     config: &ServerConfig,
     stops: [watch::Receiver<bool>; 2],
-) -> Result<u32> {
+) -> Result<Farewell> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -58,7 +59,7 @@ pub(super) async fn run(
     acceptor: Acceptor,
     config: &ServerConfig,
     stops: [watch::Receiver<bool>; 2],
-) -> Result<u32> {
+) -> Result<Farewell> {
     Rc::new(Port::new(number, config)?).run(listeners, acceptor, config, stops).await
 }
 
@@ -166,7 +167,7 @@ impl Port {
         acceptor: Acceptor,
         config: &ServerConfig,
         [mut stop, mut has_failed]: [watch::Receiver<bool>; 2],
-    ) -> Result<u32> {
+    ) -> Result<Farewell> {
         let mut accepting = JoinSet::new();
         for listener in listeners {
             let port = Rc::clone(&self);
@@ -214,7 +215,11 @@ impl Port {
             saved.map_err(|source| Error::new(Kind::Io, "saving failed").because(source))??;
         }
         self.farewell().await;
-        outcome.map(|()| self.shard.borrow().trainers_joined())
+        let shard = self.shard.borrow();
+        outcome.map(|()| Farewell {
+            trainers_joined: shard.trainers_joined(),
+            was_stopped: !shard.is_over(),
+        })
     }
 
     async fn accept(

@@ -7,7 +7,8 @@ use contract::Result;
 use serde::{Deserialize, Serialize};
 
 /// `m ← β1·m + (1−β1)·h; v ← β2·v + (1−β2)·h²; w ← w − α·m/(√v + ε)`, where h = g + l2·w,
-/// α = rate·√(1−β2^t)/(1−β1^t), and t counts the updates of the block or row from 1.
+/// α = rate·√(1−β2^t)/(1−β1^t), and t counts the updates from 1: of a block its own; of a row those of the
+/// whole parameter, as lazy Adam does elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Adam {

@@ -8,7 +8,7 @@ use contract::Result;
 use serde::{Deserialize, Serialize};
 
 /// `m ← β1·m + (1−β1)·h; u ← max(β2·u, |h|); w ← w − rate/(1−β1^t)·m/u`, where h = g + l2·w and t
-/// counts the updates of the block or row from 1. Where u is 0 the value stays.
+/// counts as in [`super::Adam`]. Where u is 0 the value stays.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Adamax {

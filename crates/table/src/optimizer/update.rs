@@ -7,6 +7,7 @@ use super::average::{self, Average};
 use super::decay::{Owed, Terms};
 use super::{Optimizer, Rule, Settings};
 use contract::Result;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The moment of an update, the same for all values of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,15 +43,44 @@ pub struct Update {
     /// Counters come in this order, those of the average last.
     has_touches: bool,
     has_last_step: bool,
-    /// [`Terms::correction`] by touches, of a rule that looks at it: of a short row it would cost
+    /// [`Terms::correction`] is by updates of the parameter, not of the row.
+    corrects_by_step: bool,
+    /// [`Terms::correction`] by updates, of a rule that looks at it: of a short row it would cost
     /// more than the update.
     corrections: Vec<f64>,
+    recent: Recent,
+}
+
+/// The correction that was asked for last, of those beyond the ones that are kept: all rows of an
+/// update ask for the same. The number of updates, then the bits of an f32.
+#[derive(Debug, Default)]
+struct Recent(AtomicU64);
+
+impl Clone for Recent {
+    fn clone(&self) -> Self {
+        Recent(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+impl Recent {
+    /// What `compute` gives, as an f32, whoever has asked before.
+    #[inline]
+    fn get(&self, updates: u32, compute: impl FnOnce() -> f64) -> f64 {
+        let known = self.0.load(Ordering::Relaxed);
+        if known >> 32 == u64::from(updates) {
+            return f64::from(f32::from_bits(known as u32));
+        }
+        let correction = compute() as f32;
+        let both = u64::from(updates) << 32 | u64::from(correction.to_bits());
+        self.0.store(both, Ordering::Relaxed);
+        f64::from(correction)
+    }
 }
 
 /// Values of fewer elements are not worth finding out which instructions the processor has.
 const WIDE_ELEMENTS_MIN: usize = 256;
 
-/// Rows that were touched more often are few.
+/// Updates whose corrections are computed beforehand.
 const CORRECTIONS_KEPT: u32 = 1024;
 
 impl Update {
@@ -64,7 +94,9 @@ impl Update {
         let rule =
             settings.momentum.map_or(optimizer.rule, |own| optimizer.rule.with_momentum(own));
         let has_decay = settings.l1 != 0.0 || settings.l2 != 0.0;
-        let has_touches = rule.kernel().counts_touches() || optimizer.average.is_some();
+        let corrects_by_step = is_sparse && rule.kernel().correction(1).is_some();
+        let counts_touches = rule.kernel().counts_touches() && !corrects_by_step;
+        let has_touches = counts_touches || optimizer.average.is_some();
         let has_last_step = is_sparse && has_decay && rule.is_idle_without_gradient();
 
         let mut columns = Columns { state: rule.kernel().columns(), counters: Vec::new() };
@@ -83,9 +115,11 @@ impl Update {
             rule_columns,
             has_touches,
             has_last_step,
+            corrects_by_step,
             corrections: (0..CORRECTIONS_KEPT)
                 .map_while(|touches| rule.kernel().correction(touches))
                 .collect(),
+            recent: Recent::default(),
         })
     }
 
@@ -223,15 +257,21 @@ impl Update {
         let Settings { learning_rate, l1, l2, clip, .. } = self.settings;
         let clip = clip.unwrap_or(f32::INFINITY);
         let rate = now.rate * learning_rate;
-        Terms { rate, l2, l1, clip, touches, correction: self.correction(touches) }
+        let updates = match self.corrects_by_step {
+            true => u32::try_from(now.step).unwrap_or(u32::MAX).saturating_add(1),
+            false => touches,
+        };
+        Terms { rate, l2, l1, clip, touches, correction: self.correction(updates) }
     }
 
     #[inline]
-    fn correction(&self, touches: u32) -> f64 {
-        match self.corrections.get(touches as usize) {
+    fn correction(&self, updates: u32) -> f64 {
+        match self.corrections.get(updates as usize) {
             Some(correction) => *correction,
             None if self.corrections.is_empty() => 1.0,
-            None => self.rule.kernel().correction(touches).unwrap_or(1.0),
+            None => {
+                self.recent.get(updates, || self.rule.kernel().correction(updates).unwrap_or(1.0))
+            }
         }
     }
 
@@ -275,7 +315,9 @@ mod tests {
         check_columns(&update(adagrad, DECAY, true), &["square_sum"], &["last_step"]);
         check_columns(&update(adagrad, momentum, true), &["square_sum", "momentum"], &[]);
         let adam = Rule::Adam(Adam::default());
-        check_columns(&update(adam, DECAY, true), &["first_moment", "second_moment"], &["touches"]);
+        let moments = ["first_moment", "second_moment"];
+        check_columns(&update(adam, DECAY, true), &moments, &[]);
+        check_columns(&update(adam, DECAY, false), &moments, &["touches"]);
         let rmsprop = Rule::RmsProp(RmsProp::default());
         let columns = ["square_mean", "gradient_mean"];
         check_columns(&update(rmsprop, DECAY, false), &columns, &["touches"]);
@@ -355,11 +397,26 @@ mod tests {
 
     #[test]
     fn touches_stop_at_their_limit() {
-        let update = update(Rule::Adam(Adam::default()), Settings::default(), true);
+        let update = update(Rule::Adam(Adam::default()), Settings::default(), false);
         let (mut value, mut state, mut counters) = ([1.0], [0.0; 2], [u32::MAX]);
         update.apply(&Now { step: 0, rate: 0.1 }, &[0.1], &mut value, &mut state, &mut counters);
         assert_eq!(counters, [u32::MAX]);
         assert!(value[0].is_finite() && value[0] < 1.0);
+    }
+
+    #[test]
+    fn moments_of_a_row_are_corrected_by_the_updates_of_its_parameter() {
+        let update = update(Rule::Adam(Adam::default()), Settings::default(), true);
+        let first_change = |step: u64| {
+            let mut value = [0.0];
+            update.apply(&Now { step, rate: 1.0 }, &[0.5], &mut value, &mut [0.0; 2], &mut []);
+            -value[0]
+        };
+        // (1 − β1)/√(1 − β2), once both corrections have faded.
+        let uncorrected = 0.1 / 0.001_f32.sqrt();
+        assert!((first_change(0) - 1.0).abs() < 1e-5);
+        assert!((first_change(100_000) - uncorrected).abs() < 1e-4);
+        assert!((first_change(u64::MAX) - uncorrected).abs() < 1e-4);
     }
 
     #[test]

@@ -46,12 +46,12 @@ class Row:
         self.touches = 0
         self.window, self.previous = [], []
 
-    def update(self, gradient, rate):
-        """One update, from clipping to averaging."""
+    def update(self, gradient, rate, t):
+        """Update number `t` of the parameter, from clipping to averaging."""
         self.touches += 1
         rate = rate * self.settings.get("learning_rate", 1.0)
         clip = self.settings.get("clip", np.inf)
-        self.step(np.clip(gradient, -clip, clip), rate)
+        self.step(np.clip(gradient, -clip, clip), rate, t)
         if self.rule["name"] != "ftrl":
             shrink = rate * self.settings.get("l1", 0.0)
             self.w = np.sign(self.w) * np.maximum(np.abs(self.w) - shrink, 0)
@@ -62,9 +62,9 @@ class Row:
             if len(self.window) >= min(10_000, longest) and len(self.window) >= share:
                 self.window, self.previous = [], self.window
 
-    def step(self, g, rate):
+    def step(self, g, rate, t):
         """The rule."""
-        name, s, t = self.rule["name"], self.slots, self.touches
+        name, s = self.rule["name"], self.slots
         get = self.rule.get
         mu = self.settings.get("momentum", get("momentum", 0.0))
         l2 = self.settings.get("l2", 0.0)
@@ -156,11 +156,11 @@ def case(name, optimizer, settings, is_sparse, random):
         rate = rate_at(schedule, optimizer["learning_rate"], moment["samples"], moment["pass"])
         if step in touched:
             gradient = draw(random, 1.0)
-            row.update(gradient, rate)
+            row.update(gradient, rate, step + 1)
             given = {"gradient": gradient.tolist(), "value": digits(row.w)}
             touches.append(moment | given)
         elif row.is_idle() and not row.average:
-            row.update(zero, rate)
+            row.update(zero, rate, step + 1)
     return {
         "name": f"{name}, {'sparse' if is_sparse else 'dense'}",
         "optimizer": optimizer,
