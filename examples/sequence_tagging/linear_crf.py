@@ -1,54 +1,12 @@
 """V1: a chain over features of words and their neighbours. `paddle train --config=linear_crf.py`"""
 
 import conll
+import linear_crf_net
 
 from paddle.trainer_config_helpers import *
 
-dictionary = conll.Dictionary(get_config_arg("dictionary", str, "data/train.txt.gz"))
-define_py_data_sources2(
+linear_crf_net.train(
+    get_config_arg("dictionary", str, "data/train.txt.gz"),
     train_list=conll.own_files("data/train.list", get_config_arg("shard", bool, False)),
     test_list="data/test.list",
-    module="dataprovider",
-    obj="process",
-    args={"dictionary": dictionary},
 )
-
-batch_size = get_config_arg("batch_size", int, 1)
-settings(
-    learning_method=MomentumOptimizer(),
-    batch_size=batch_size,
-    regularization=L2Regularization(batch_size * 1e-4),
-    model_average=ModelAverage(average_window=0.5),
-    learning_rate=get_config_arg("learning_rate", float, 1e-1),
-    learning_rate_decay_a=1e-5,
-    learning_rate_decay_b=0.25,
-)
-
-tags = len(conll.TAGS)
-features = data_layer(name="features", size=len(dictionary.features) + 1)
-word = data_layer(name="word", size=len(dictionary.words) + 1)
-pos = data_layer(name="pos", size=len(dictionary.parts) + 1)
-chunk = data_layer(name="chunk", size=tags)
-
-crf_input = fc_layer(
-    input=features,
-    size=tags,
-    act=LinearActivation(),
-    bias_attr=False,
-    param_attr=ParamAttr(initial_std=0, sparse_update=True),
-)
-crf = crf_layer(input=crf_input, label=chunk, param_attr=ParamAttr(name="crfw", initial_std=0))
-crf_decoding = crf_decoding_layer(
-    size=tags, input=crf_input, label=chunk, param_attr=ParamAttr(name="crfw")
-)
-sum_evaluator(name="error", input=crf_decoding)
-chunk_evaluator(
-    name="chunk_f1",
-    input=crf_decoding,
-    label=chunk,
-    chunk_scheme="IOB",
-    num_chunk_types=len(conll.TYPES),
-)
-
-inputs(word, pos, chunk, features)
-outputs(crf)

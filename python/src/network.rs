@@ -39,6 +39,11 @@ impl Network {
         self.0.inputs().map(|(name, _)| name.to_owned()).collect()
     }
 
+    /// Whether one of the outputs is a cost.
+    fn has_cost(&self) -> bool {
+        self.0.has_cost()
+    }
+
     /// Converts samples; `places` says where in a sample each data layer's value is.
     fn feed(&self, samples: &Bound<'_, PyAny>, places: Vec<usize>) -> PyResult<Batch> {
         let columns: Vec<Column> = self

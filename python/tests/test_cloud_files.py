@@ -59,6 +59,20 @@ def test_files_go_there_and_back(home):
     assert not client.exists(f"{home}/data")
 
 
+def test_what_is_no_file_is_not_read_as_an_empty_one(place, home):
+    client = cloud.Client()
+    client.mkdir(home)
+    # As a job could.
+    os.symlink("a", place / "data" / "files" / home.replace("/pfs/", "", 1) / "link")
+    for path, words in ((f"{home}/link", "this is a link"), (home, "this is a directory")):
+        with pytest.raises(errors.InvalidError, match=words):
+            client.cat(path)
+        with pytest.raises(errors.InvalidError, match=words):
+            fsspec.filesystem("pfs").cat_file(path)
+        with pytest.raises(errors.InvalidError, match=words):
+            fsspec.open(f"pfs://{path}").open()
+
+
 def test_what_cannot_be_copied_is_an_exception(home):
     client = cloud.Client()
     pathlib.Path("file").write_text("x")

@@ -1,5 +1,6 @@
 """`paddle cluster_train` with real receivers, nodes and stores: on this machine, ssh and MPI."""
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -7,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -14,12 +16,15 @@ import urllib.request
 import processes
 import pytest
 import receiver as receivers
+import slurm
 from receiver import CONFIG, HOOK, make_data, running
 from test_launch import needs, started_hosts
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 # Nodes go on when the test says so.
 WAITING_HOOK = HOOK.replace("echo", "while ! [ -e /pfs/public/go ]; do sleep 0.1; done; echo")
+
+TELL_STAGE = "tr '\\0' '\\n' < /proc/$PPID/environ | grep PADDLE_STAGE= || true; "
 
 
 @pytest.fixture
@@ -119,7 +124,8 @@ def test_what_a_queue_or_a_store_does_not_allow_is_refused(receiver, store, tmp_
     assert "no flag --no_such_flag" in refused("--no_such_flag", "1")
     assert "'_'" not in refused(name="a b")
     output = receiver.run("paddlecloud", "get", "queues")[1]
-    assert re.search(r"fcr-slow +local +4d3h59m59s", output) or "fcr-slow" in output
+    assert re.search(r"fcr-slow +local +99:59:59 +any\n", output), output
+    assert "TCP alone" in refused("--rdma_tcp", "rdma")
 
 
 HOSTILE = {
@@ -210,6 +216,82 @@ def test_a_killed_receiver_comes_back_and_nothing_is_lost(receiver, store):
     assert (work_dir / "output/output/rank-00000/pass-00000/done").is_file()
 
 
+def test_nodes_that_train_tell_a_receiver_that_came_back_that_they_are_ready(receiver, store):
+    work_dir = make_data(store / "toy")
+    receiver.program(hook=HOOK.replace("echo", TELL_STAGE + "echo"))
+    provider = receiver.programs / "thirdparty/toy_provider.py"
+    waits = "    import os, time\n    while not os.path.exists('/pfs/public/go'): time.sleep(0.1)\n"
+    slow = provider.read_text().replace("    with (gzip", waits + "    with (gzip")
+    provider.write_text(slow)
+    job = receiver.train(work_dir)
+    for rank in range(2):
+        receiver.wait_for_line(job, f"trainer_id:  {rank}")
+    stage = json.loads(re.search(r"PADDLE_STAGE=(\{.*\})", receiver.logs(job)).group(1))
+    receiver.kill()
+    receiver.start()
+    # As a node that has not heard of the others so far.
+    url = f"{stage['url']}/api/v2/stages/{stage['job']}/ready"
+    headers = {"Authorization": f"Stage {stage['token']}", "Content-Type": "application/json"}
+
+    def awaited():
+        request = urllib.request.Request(url, data=b'{"rank": 0}', headers=headers)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)["ranks"]
+
+    deadline = time.monotonic() + processes.DEADLINE_SECONDS
+    while awaited():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)  # polled until the deadline
+    (receiver.data / "files/local/public/go").write_text("")
+    receiver.wait(job, "succeeded")
+
+
+def test_trainings_that_are_accepted_at_once_have_results_of_their_own(receiver, store):
+    work_dir = make_data(store / "toy")
+    receiver.program(hook=WAITING_HOOK)
+    command = ["paddle", "cluster_train", "-f", "conf.py", "-i", "thirdparty", "--num_passes=1"]
+    command += [f"--config_args=work_dir={work_dir}", "-j"]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        asked = pool.map(lambda number: receiver.run(*command, f"toy_{number}"), range(4))
+        printed = [output for _, output, _ in asked]
+    results = {re.search(r"results: (\S+)", output).group(1) for output in printed}
+    assert len(results) == 4, results
+    (receiver.data / "files/local/public/go").write_text("")
+    for output in printed:
+        receiver.wait(re.search(r"^jobid=(\S+)$", output, re.MULTILINE).group(1), "succeeded")
+
+
+def test_files_that_would_replace_each_other_are_refused(receiver, store):
+    work_dir = make_data(store / "toy")
+    shutil.copy(work_dir / "train/part-00000", work_dir / "train/part-00000.part")
+    receivers.write_points(work_dir / "train", "part-00001.gz", 7, packed=True)
+    receiver.program()
+    flags = f"--config_args=work_dir={work_dir},decompress=True"
+    error = receiver.train(work_dir, flags, check=False)
+    assert "would have the same name on a node" in error and "part-00001.gz" in error
+    job = receiver.train(work_dir, nodes=1)
+    receiver.wait(job, "succeeded")
+    files = files_of(receiver.logs(job), "train")[0]
+    assert [name.rpartition("/")[2] for name in files] == [
+        "part-00000", "part-00000.part", "part-00001", "part-00001.gz", "part-00002", "part-00003",
+    ]  # fmt: skip
+
+
+def test_results_at_home_count_for_the_quota(receiver, tmp_path):
+    data = make_data(tmp_path / "toy")
+    receiver.program()
+    receiver.run("paddlecloud", "cp", "-r", str(data), "/pfs/local/home/admin/")
+    receiver.run("paddlecloud", "user", "quota", "admin", "-disk", "64Ki")
+    home = "/pfs/local/home/admin/toy"
+    hook = HOOK.replace("echo", "head -c 100000 /dev/zero > $l_workspace_dir/log/large; echo")
+    (receiver.programs / "thirdparty/before_hook.sh").write_text(hook)
+    job = receiver.train(home, f"--config_args=work_dir={home},fs_name=", nodes=1)
+    receiver.wait(job, "failed")
+    log = receiver.logs(job)
+    assert "the training does not begin" in log and "disk quota would be exceeded" in log
+    assert "Pass=" not in log
+
+
 def test_a_training_can_be_killed(receiver, store):
     work_dir = make_data(store / "toy")
     receiver.program(hook=HOOK.replace("echo", "sleep 1000; echo"))
@@ -232,6 +314,22 @@ def test_packed_files_are_kept_or_unpacked(receiver, store):
     unpacked = receiver.train(work_dir, flags, name="unpacked")
     receiver.wait(unpacked, "succeeded")
     assert files_of(receiver.logs(unpacked), "train")[0][0].endswith("part-00000")
+
+
+def test_test_data_is_dealt_out_where_all_nodes_test(receiver, store):
+    work_dir = make_data(store / "toy")
+    for number in range(1, 3):
+        receivers.write_points(work_dir / "test", f"part-{number:05d}", 10 * number)
+    receiver.program()
+    job = receiver.train(work_dir, "--distribute_test")
+    receiver.wait(job, "succeeded")
+    log = receiver.logs(job)
+    test = "./test_data_dir/test/part-0000"
+    assert files_of(log, "test") == {0: [f"{test}2"], 1: [f"{test}0", f"{test}1"]}
+    for rank in range(2):
+        own = re.findall(rf"toy_job-trainer-{rank}\s*\|.*", log)
+        assert any("Test samples=20 " in line for line in own), own
+        assert any("of this trainer's share alone" in line for line in own), own
 
 
 def test_private_programs_go_first(receiver, store):
@@ -305,8 +403,7 @@ def status_of(url, token, data=None, method="GET"):
 def test_the_token_of_a_node_is_good_for_its_own_job_alone(receiver, store):
     work_dir = make_data(store / "toy")
     # A user can read what their own node was told.
-    tells = "tr '\\0' '\\n' < /proc/$PPID/environ | grep PADDLE_STAGE= || true; "
-    receiver.program(hook=WAITING_HOOK.replace("while", tells + "while"))
+    receiver.program(hook=WAITING_HOOK.replace("while", TELL_STAGE + "while"))
     jobs = [receiver.train(work_dir, nodes=1, name=name) for name in ("one", "other")]
     stages = []
     for job in jobs:
@@ -371,6 +468,33 @@ stores: [{{url: "file://{store}"}}]
 """
     with running(tmp_path, config) as receiver:
         check_two_nodes(receiver, store, "mpi-queue")
+
+
+def test_nodes_of_slurm_and_a_time_limit_of_slurm_that_strikes(tmp_path, store):
+    needs("slurmctld", "slurmd", "munged")
+    with slurm.cluster(tmp_path / "slurm") as conf:
+        config = f"""
+datacenters:
+- name: local
+  backend: slurm
+  slurm: {{conf: {conf}, shares_files: true}}
+  queues: [{{name: long, partition: main}}, {{name: quick, partition: short}}]
+stores: [{{url: "file://{store}"}}]
+"""
+        with running(tmp_path, config) as receiver:
+            late = make_data(store / "late/toy")
+            receiver.program(hook=HOOK.replace("echo", "sleep 1000; echo"))
+            limited = receiver.train(late, "--where", "quick", name="limited")
+            check_two_nodes(receiver, store, "long")
+            output = receiver.wait(limited, "failed")
+            reason = "Slurm ended it after the time limit of its partition"
+            assert reason in output, output
+            assert reason in receiver.run("paddlecloud", "why", limited)[1]
+            assert receiver.run("paddle", "cluster_log", "-f", limited, check=False)[0] == 1
+            # Nodes were told, and have sent what they had, before Slurm killed them.
+            assert "asked to end" in receiver.logs(limited)
+            for rank in range(2):
+                assert (late / f"output/log/rank-0000{rank}/train.log").is_file()
 
 
 def check_two_nodes(receiver, store, queue):
@@ -491,6 +615,10 @@ def test_the_client_is_installed_beside_its_receivers(receiver, store):
         for script in ("build.sh", "build_private_paddle.sh"):
             ended = receiver.run("sh", str(scripts / script), *arguments, check=False, **wheel)
             assert ended[0] == 2 and reason in ended[2]
+    for script, *arguments in (["build.sh"], ["build_private_paddle.sh"], ["deploy.sh", "a", "b"]):
+        ended = receiver.run("sh", str(scripts / script), *arguments, check=False, WHEEL="nothing")
+        assert ended[0] == 1 and ended[2].count("\n") == 1, ended
+    assert not (receiver.programs / "b").exists()
     package = receiver.run("sh", str(scripts / "build.sh"), "cpu", "nonrdma", **wheel)[1].strip()
     try:
         for _ in range(2):

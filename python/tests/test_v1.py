@@ -378,6 +378,15 @@ def test_a_merged_model_is_the_saved_one(tmp_path):
             merge_model.load(file)
 
 
+IMAGE = """\
+from paddle.trainer_config_helpers import *
+
+picture = data_layer(name="picture", size=2 * 8 * 8)
+filters = get_config_arg("filters", int, 4)
+outputs(img_conv_layer(input=picture, filter_size=3, num_filters=filters, num_channels=2))
+"""
+
+
 def test_a_configuration_is_dumped_and_drawn(tmp_path):
     v1_programs.write(tmp_path)
     paddle_command = processes.PADDLE
@@ -388,6 +397,10 @@ def test_a_configuration_is_dumped_and_drawn(tmp_path):
     # Without its data the types of its inputs are guessed.
     (tmp_path / "train.list").unlink()
     assert processes.run(tmp_path, paddle_command, "dump_config", "trainer_config.py") == text
+    (tmp_path / "image.py").write_text(IMAGE)
+    image = processes.run(tmp_path, paddle_command, "dump_config", "image.py", "filters=5")
+    assert "num_filters: 5" in image
+    assert re.search(r"conv_conf \{\n +filter_size: 3\n +channels: 2\n", image)
     processes.run(tmp_path, paddle_command, "make_diagram", "trainer_config.py", "net.dot")
     assert '"label" -> "__cost_0__";' in (tmp_path / "net.dot").read_text()
 
@@ -428,6 +441,14 @@ def test_settings_of_a_configuration_stand_in_for_flags(tmp_path):
     log = train(tmp_path, CONFIG, "--num_passes=1", "--save_dir=other", *QUIET)
     assert "Loading parameters from chosen/pass-00001" in log
     assert (tmp_path / "other/pass-00000/done").exists()
+    # Alone it has the defaults of the original's low-level form.
+    (start, end) = text.index("settings("), text.index("x = data_layer")
+    path.write_text(
+        text[:start] + 'Settings(batch_size=8, learning_method="adagrad")\n' + text[end:]
+    )
+    shown = processes.run(tmp_path, processes.PADDLE, "dump_config", path.name, "--whole")
+    assert 'algorithm: "async_sgd"\n  learning_rate: 1.0\n' in shown
+    train(tmp_path, CONFIG, "--num_passes=1", "--save_dir=raw", *QUIET)
     for wrong in ("save_dir=3", 'start_pass="1"', "start_pass=-1"):
         path.write_text(text + f"Settings({wrong})\n")
         code, log = try_to_train(tmp_path, CONFIG)

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 
+import clouds
 import processes
 import pytest
 import v1_programs
@@ -131,3 +132,37 @@ def test_a_program_runs_unchanged_where_the_root_is_private(program):
     assert "is not private" not in ended.stdout
     assert (program / "mine").read_text() == "part-0"
     assert not os.path.exists("/train.list")
+
+
+def test_a_program_runs_unchanged_in_a_cloud(program, tmp_path_factory):
+    """As a topology and as an entry; each trainer has its files of the data."""
+    home = tmp_path_factory.mktemp("home")
+
+    def run(*words):
+        ended = subprocess.run(
+            [clouds.PADDLECLOUD, *words],
+            cwd=program,
+            env={**os.environ, "HOME": str(home), "PATH": processes.PATH},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    with clouds.serving(home):
+        how = {
+            "topology": ("-topology", "trainer_config.py"),
+            "entry": ("-entry", "python trainer_config.py --num_passes=1"),
+        }
+        for name, words in how.items():
+            sizes = ("-parallelism", "2", "-pservers", "1", "-passes", "1")
+            run("submit", "-jobname", name, *sizes, *words, ".")
+            run("wait", name, "-timeout", "280s")
+            for rank in range(2):
+                log = run("logs", "-w", f"{name}-trainer-{rank}", "-all", name)
+                version = "v1" if name == "topology" else "v2"
+                started = f"num_gradient_servers: 2, trainer_id:  {rank}, version:  {version}"
+                assert started in log, log
+                assert "Pass=0 Batch=8 samples=60" in log, log

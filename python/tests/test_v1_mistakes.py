@@ -12,20 +12,39 @@ import v1_programs
 
 SNAPSHOT = pathlib.Path(__file__).parent / "snapshots" / "v1_mistakes.txt"
 
-# Changes of a right program: in which file, what, and to what.
+# Changes of a right program: in which file, what, and to what; and flags of the training.
 CONFIG, PROVIDER = "trainer_config.py", "dataprovider.py"
 TYPES = "input_types=[dense_vector(4), integer_value_sequence(20), integer_value(3)], "
 YIELD = "yield [float(each) for each in x.split()], [int(w) for w in words.split()], int(label)"
+SOURCES = 'define_py_data_sources2("train.list", None, module="dataprovider", obj="process")\n'
+NAMED = 'param_attr=ParamAttr(name="../w")'
+RIGHT = "[dense_vector(4), integer_value_sequence(20), integer_value(3)]"
+FEWER = f"{RIGHT}[: 3 if is_train else 2]"
+OTHER = RIGHT.replace("dense_vector(4)", "dense_vector(4 if is_train else 5)")
+
+
+def hooked(line):
+    """The decorator, with a hook that does something."""
+    hook = f"def hook(settings, is_train, **_):\n    {line}\n\n\n"
+    return f"{hook}@provider(init_hook=hook, "
+
+
 CASES = {
     "a layer that is not there": (CONFIG, "fc_layer(input=hidden", "fully_layer(input=hidden"),
     "an argument that is not there": (CONFIG, "size=3, act=", "sise=3, act="),
     "a size that does not fit the provider": (CONFIG, 'name="x", size=4', 'name="x", size=5'),
     "a size that is none": (CONFIG, "size=8,", "size=-8,"),
-    "a label of the wrong size": (CONFIG, 'name="label", size=3', 'name="label", size=2'),
+    "a label of the wrong size": (CONFIG, 'name="label", size=3', 'name="label", size=4'),
+    "fewer ids than the provider gives": (CONFIG, 'name="word", size=20', 'name="word", size=10'),
     "a sequence where none is": (CONFIG, "input=[x, pool", "input=[pooling_layer(input=x), pool"),
     "an optimizer that is none": (CONFIG, "learning_method=AdamOptimizer()", "learning_method=7"),
     "no batch size": (CONFIG, 'batch_size=get_config_arg("batch_size", int, 8),', ""),
     "no outputs": (CONFIG, "outputs(classification_cost", "print(classification_cost"),
+    "no cost": (
+        CONFIG,
+        "outputs(classification_cost",
+        "inputs(x, word, label)\noutputs(hidden or classification_cost",
+    ),
     "an activation of a network": (CONFIG, "act=SoftmaxActivation()", 'act="softmax"'),
     "not Python": (CONFIG, "x = data_layer", "x == = data_layer"),
     "Python 2": (CONFIG, "x = data_layer", "print 'x'\nx = data_layer"),
@@ -53,22 +72,62 @@ CASES = {
     "no samples at all": (PROVIDER, YIELD, "continue"),
     "a number that is none": (PROVIDER, YIELD, "yield [float('nan')] * 4, [1], 1"),
     "a provider that dies": (PROVIDER, YIELD, "import os; os._exit(3)"),
+    "a name of Python 2": (CONFIG, "x = data_layer", "xrange(3)\nx = data_layer"),
+    "a module of Python 2": (PROVIDER, "@provider(", "import cPickle\n\n@provider("),
+    "settings twice": (CONFIG, "x = data_layer", "settings(batch_size=4)\nx = data_layer"),
+    "outputs twice": (CONFIG, "outputs(", "outputs(hidden)\noutputs("),
+    "inputs twice": (CONFIG, "outputs(", "inputs(x)\ninputs(x, word, label)\noutputs("),
+    "two sources of data": (CONFIG, "settings(", SOURCES + "settings("),
+    "a file that imports itself": (CONFIG, "outputs(", f"Import({CONFIG!r})\noutputs("),
+    "a file to import that is not there": (CONFIG, "outputs(", "Import('other.py')\noutputs("),
+    "data of low-level configurations": (CONFIG, "settings(", "TrainData(1)\nsettings("),
+    "a parameter that cannot be a file": (CONFIG, "size=3, act=", f"size=3, {NAMED}, act="),
+    "no data to train with": (CONFIG, '"train.list"', "None"),
+    "no files to train with": (CONFIG, '"train.list"', "[]"),
+    "a hook that takes nothing": (PROVIDER, TYPES, f"{TYPES}init_hook=lambda: 1, "),
+    "a hook that is none": (PROVIDER, TYPES, f"{TYPES}init_hook='hook', "),
+    "a pool of the wrong size, by a hook": (
+        PROVIDER,
+        "@provider(",
+        hooked("settings.pool_size = -5"),
+    ),
+    "other values in tests": (PROVIDER, "@provider(", hooked(f"settings.input_types = {OTHER}")),
+    "fewer values in tests": (PROVIDER, "@provider(", hooked(f"settings.input_types = {FEWER}")),
+    "a pool without room": (PROVIDER, TYPES, f"{TYPES}pool_size=0, "),
+    "a weight below 0": (PROVIDER, TYPES, f"{TYPES}calc_batch_size=lambda sample: -1, "),
+    "a cache that is none": (PROVIDER, TYPES, f"{TYPES}cache='memory', "),
+    "nothing in a sample": (PROVIDER, YIELD, "yield None"),
+    "nothing in a row": (PROVIDER, YIELD, "yield [None] * 4, [1], 1"),
+    "a label below 0": (PROVIDER, YIELD, "yield [0.0] * 4, [1], -1"),
+    "an exception of several lines": (PROVIDER, YIELD, "raise ValueError('one\\ntwo')"),
+    "an exception of no type": (PROVIDER, YIELD, "raise BaseException"),
+    "a job that is none": (CONFIG, "", "", "--job=tests"),
+    "a strategy that is none": (CONFIG, "", "", "--load_missing_parameter_strategy=ran"),
+    "a seed that is too large": (CONFIG, "", "", f"--seed={2**64}"),
+    "a model that is not there": (CONFIG, "", "", "--init_model_path=nothing"),
+    "nothing to test": (CONFIG, "", "", "--job=test", "--test_pass=7"),
+    "no models to test": (CONFIG, "", "", "--job=test", "--model_list=/dev/null"),
+    "no place for outputs": (
+        *(CONFIG, "", "", "--job=test", "--model_list=test.list"),
+        "--predict_output_dir=test.list",
+    ),
 }
 
 
 def outcome(name, folder):
     """The exit code, and what is told of a mistake."""
-    file, right, wrong = CASES[name]
+    file, right, wrong, *flags = CASES[name]
     v1_programs.write(folder, "check=True" if name == "a checked value" else "")
     if name == "no types":
         right, wrong = TYPES, ""
     text = (folder / file).read_text()
     assert right in text, name
     (folder / file).write_text(text.replace(right, wrong))
-    code, log = v1_programs.try_to_train(folder, f"--config={CONFIG}", "--num_passes=1")
+    code, log = v1_programs.try_to_train(folder, f"--config={CONFIG}", "--num_passes=1", *flags)
     assert "Traceback" not in log, log
     told = [line for line in log.splitlines() if line.startswith("paddle train: ")]
     assert len(told) == 1 and log.endswith(f"{told[0]}\n"), log
+    assert not (folder / "output").exists()
     return f"{name}\n  [exit {code}] {told[0].replace(str(folder), '.')}\n"
 
 

@@ -2,6 +2,7 @@
 
 import io
 import os
+import pickle
 import random
 import re
 import types
@@ -13,9 +14,10 @@ import pytest
 from paddle import errors, trainer_config_helpers
 from paddle.trainer.PyDataProvider2 import provider
 from paddle.utils import image_util, plotcurve
-from paddle.v1 import figures, flags, provider_process
+from paddle.v1 import columns, figures, flags, provider_process
 from paddle.v1.pool import Pool
 from paddle.v1.provider import Opened
+from paddle.v1.recording import Source
 from paddle.v1.sample import Shaper
 from paddle.v2 import data_type, evaluator
 
@@ -289,7 +291,8 @@ def test_a_long_wait_for_a_provider_is_told(monkeypatch):
 
     settings = slow.make_settings()
     types = [data_type.integer_value(10)]
-    opened = Opened(slow, settings, ["file"], ["x"], types, is_dict=False, is_train=True)
+    source = Source("train.list", "dataprovider", "slow", None, "trainer_config.py:3")
+    opened = Opened(slow, settings, ["file"], ["x"], types, False, True, source)
     process = provider_process.ProviderProcess(opened, 1, seed=1, rank=0, silence_seconds=600)
     try:
         batches = process.batches(0, list)
@@ -304,3 +307,26 @@ def test_a_long_wait_for_a_provider_is_told(monkeypatch):
     assert re.search(
         r"waiting for the data provider .*\.slow for \d+ seconds.*file: file", told[-1]
     )
+
+
+def test_batches_travel_as_columns():
+    kinds = {
+        "rows": data_type.dense_vector(2),
+        "pictures": data_type.dense_array(4),
+        "steps": data_type.dense_vector_sequence(1),
+        "ids": data_type.sparse_binary_vector(9),
+        "label": data_type.integer_value(3),
+    }
+    picture = np.ones((1, 2, 2))
+    batch = [([1, 2], picture, [[1], [2]], [3], 0), ([3, 4], picture, [], [], 2)]
+    packed = columns.pack([*kinds], [*kinds.values()], batch)
+    assert packed[0].dtype == np.float32
+    rows = columns.unpack(pickle.loads(pickle.dumps(packed)))
+    for sample, row in zip(batch, rows, strict=True):
+        for right, found in zip(sample, row, strict=True):
+            np.testing.assert_array_equal(found, right)
+    # What is wrong is left to whoever knows how to say it.
+    assert columns.pack(["x"], [data_type.dense_vector(2)], [(["a", 1],)]) == [[["a", 1]]]
+    for wrong in ([1.0, float("inf")], [float("nan"), 1.0], [None, 1]):
+        with pytest.raises(errors.InvalidError, match="a number of 'x' is NaN or infinite"):
+            columns.pack(["x"], [data_type.dense_vector(2)], [([0, 0],), (wrong,)])

@@ -2,7 +2,7 @@
 # Sends the training to a receiver: sh run.sh [more flags].
 set -eu
 cd "$(dirname "$0")"
-cp ../../image_classification/image_provider.py ./thirdparty
+cp ../../image_classification/image_provider.py ../../image_classification/vgg_net.py ./thirdparty
 
 config=cluster.vgg_16_cifar.py
 

@@ -3,7 +3,9 @@
 # so there is one node.
 set -eu
 cd "$(dirname "$0")"
-cp ../../sequence_tagging/conll.py ../../sequence_tagging/dataprovider.py ./thirdparty
+for file in conll.py dataprovider.py linear_crf_net.py; do
+    cp ../../sequence_tagging/$file ./thirdparty
+done
 
 paddle cluster_train \
            --config cluster_conf.py \

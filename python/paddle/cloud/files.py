@@ -41,6 +41,15 @@ class FileEntry(Answer):
         """Whether it is a directory."""
         return self.kind == "directory"
 
+    def _check_file(self) -> None:
+        """Refuses what has no content: it would be taken for an empty file."""
+        if self.is_directory:
+            raise errors.InvalidError(f"this is a directory, and no file: {self.path}")
+        if self.kind != "file":
+            raise errors.InvalidError(
+                f"this is a link, a pipe or a socket that a job has made, and no file: {self.path}"
+            )
+
 
 @dataclasses.dataclass(frozen=True)
 class DiskUsage(Answer):
@@ -147,8 +156,7 @@ class Files:
     def pieces(self, path: Path) -> Iterator[bytes]:
         """The content of a file, a few megabytes at a time, each checked."""
         entry = self.stat(path)
-        if entry.is_directory:
-            raise errors.InvalidError(f"this is a directory, and no file: {entry.path}")
+        entry._check_file()
         for offset in range(0, entry.bytes, PIECE_BYTES):
             length = min(PIECE_BYTES, entry.bytes - offset)
             yield self._files.read(entry.path, entry.etag, offset, length)

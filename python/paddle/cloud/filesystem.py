@@ -165,8 +165,7 @@ class CloudFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self, path: str, start: int | None = None, end: int | None = None, **_: Any
     ) -> bytes:
         entry = self.client.stat(self._strip_protocol(path))
-        if entry.is_directory:
-            raise errors.InvalidError(f"this is a directory, and no file: {entry.path}")
+        entry._check_file()
         begin, stop, _step = slice(start, end).indices(entry.bytes)
         pieces = [
             self.client._files.read(entry.path, entry.etag, offset, min(READ_BYTES, stop - offset))
@@ -201,8 +200,7 @@ class CloudFileSystem(AbstractFileSystem):  # type: ignore[misc]
         path = self._strip_protocol(path)
         if mode == "rb":
             entry = self.client.stat(path)
-            if entry.is_directory:
-                raise errors.InvalidError(f"this is a directory, and no file: {path}")
+            entry._check_file()
             size = block_size if isinstance(block_size, int) else READ_BYTES
             return CloudFile(self, entry, size, cache_options)
         if mode in ("wb", "ab", "xb"):

@@ -49,6 +49,15 @@ class Settings:
     is_train, file_list, logger.
     """
 
+    should_shuffle: Any
+    pool_size: Any
+    min_pool_size: Any
+    can_over_batch_size: Any
+    calc_batch_size: Any
+    cache: Any
+    check: Any
+    check_fail_continue: Any
+
     def __init__(self, options: dict[str, Any]) -> None:
         self.logger = logging.getLogger("paddle")
         self.input_types: Any = None
@@ -121,30 +130,58 @@ def provider(
                           check_fail_continue are left out.
     init_hook:            called first, with the settings, `file_list`, `is_train`, `input_order`
                           and the args of `define_py_data_sources2`.
-    slots is the old name of input_types; use_seq, use_dynamic_order and args are ignored.
+    slots is the old name of input_types; use_seq, use_dynamic_order and args have no effect.
     """
+    for name, value in (("use_seq", use_seq), ("use_dynamic_order", use_dynamic_order)):
+        if value is not None:
+            mistake.warn(f"{name} of @provider has no effect: input_types say what a sample is")
+    if args is not None:
+        mistake.warn("args of @provider have no effect: give them to define_py_data_sources2")
     types = slots if input_types is None else input_types
     if types is not None and not callable(types):
         check_types(types)
     options = {
         "input_types": types,
-        "should_shuffle": _switch(should_shuffle),
-        "pool_size": mistake.whole("pool_size", pool_size, least=-1),
-        "min_pool_size": mistake.whole("min_pool_size", min_pool_size, least=-1),
-        "can_over_batch_size": bool(can_over_batch_size),
+        "should_shuffle": should_shuffle,
+        "pool_size": pool_size,
+        "min_pool_size": min_pool_size,
+        "can_over_batch_size": can_over_batch_size,
         "calc_batch_size": calc_batch_size,
         "cache": cache,
-        "check": bool(check),
-        "check_fail_continue": bool(check_fail_continue),
+        "check": check,
+        "check_fail_continue": check_fail_continue,
         "init_hook": init_hook,
     }
-    if cache not in (CacheType.NO_CACHE, CacheType.CACHE_PASS_IN_MEM):
-        raise mistake.invalid("cache must be CacheType.NO_CACHE or CACHE_PASS_IN_MEM", cache=cache)
+    if init_hook is not None and not callable(init_hook):
+        raise mistake.wrong_type(
+            f"init_hook must be a function but is {mistake.kind_of(init_hook)}"
+        )
+    check_settings(Settings(options))
 
     def decorate(function: Callable[..., Any]) -> DataProvider:
         return DataProvider(function, options)
 
     return decorate
+
+
+def check_settings(settings: Settings) -> None:
+    """Raises if `provider`, or a hook after it, set something that cannot be."""
+    settings.should_shuffle = _switch(settings.should_shuffle)
+    for name in ("pool_size", "min_pool_size"):
+        mistake.whole(name, getattr(settings, name), least=-1)
+    if settings.pool_size == 0:
+        raise mistake.invalid("pool_size must be 1 or more, or -1 for no limit", pool_size=0)
+    for name in ("can_over_batch_size", "check", "check_fail_continue"):
+        mistake.truth(name, getattr(settings, name))
+    weigh = settings.calc_batch_size
+    if weigh is not None and not callable(weigh):
+        raise mistake.wrong_type(
+            f"calc_batch_size must be a function of a sample but is {mistake.kind_of(weigh)}"
+        )
+    if settings.cache not in (CacheType.NO_CACHE, CacheType.CACHE_PASS_IN_MEM):
+        raise mistake.invalid(
+            "cache must be CacheType.NO_CACHE or CACHE_PASS_IN_MEM", cache=settings.cache
+        )
 
 
 def check_types(types: Any) -> None:

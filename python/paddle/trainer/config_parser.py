@@ -31,18 +31,40 @@ __all__ = [
     "parse_config",
 ]
 
+# What low-level configurations of the original call, and what is called instead.
+_REFUSED = {
+    **dict.fromkeys(
+        ("TrainData", "TestData", "ProtoData", "PyData", "SimpleData", "MultiData"),
+        "define_py_data_sources2(...) with a provider",
+    ),
+    **dict.fromkeys(("Layer", "Input", "Projection", "FullMatrixProjection"), "fc_layer(...)"),
+    **dict.fromkeys(("Evaluator",), "classification_error_evaluator(...)"),
+}
+
 _TRUE, _FALSE = ("True", "1", "true"), ("False", "0", "false")
 
 
 def names() -> dict[str, Any]:
     """What every configuration finds, by name."""
     found = {name: globals()[name] for name in __all__ if name != "parse_config"}
-    return found | {"open": workspace.open_file}
+    refused = {name: _refused(name, instead) for name, instead in _REFUSED.items()}
+    return refused | found | {"open": workspace.open_file}
+
+
+def _refused(name: str, instead: str) -> Callable[..., Any]:
+    def call(*_arguments: Any, **_named: Any) -> Any:
+        raise mistake.unsupported(
+            f"{name} of low-level configurations is not there; call {instead} and the like of "
+            "paddle.trainer_config_helpers"
+        )
+
+    return call
 
 
 @mistake.checked_arguments
 def get_config_arg(name: str, type: Callable[[str], Any], default: Any = None) -> Any:
     """A value of `--config_args=name=value,…`; `default` if it is not given."""
+    current().asked.add(name)
     text = current().arguments.get(name)
     if text is None:
         return default
@@ -61,14 +83,32 @@ def get_config_arg(name: str, type: Callable[[str], Any], default: Any = None) -
 
 @mistake.checked_arguments
 def Import(config_file: str, local_args: dict[str, Any] | None = None) -> None:  # noqa: N802
-    """Executes another configuration as if it stood here."""
+    """Executes another configuration as if it stood here.
+
+    A path is relative to the file that imports it, or to the current directory.
+    """
     from paddle.v1.configuration import _compile, run
 
     recording = current()
-    if config_file not in recording.imported:
-        recording.imported.append(config_file)
+    importer = (recording.importing or [str(recording.namespace.get("__file__", ""))])[-1]
+    beside = os.path.join(os.path.dirname(importer), config_file)
+    path = beside if os.path.exists(beside) else config_file
+    if os.path.abspath(path) in map(os.path.abspath, [importer, *recording.importing]):
+        raise mistake.invalid(f"{config_file} imports itself")
+    try:
+        code = _compile(path)
+    except errors.InvalidError as error:
+        if os.path.exists(path):
+            raise
+        raise mistake.invalid(f"{config_file} cannot be imported: there is no such file") from error
+    if path not in recording.imported:
+        recording.imported.append(path)
     recording.namespace.update(local_args or {})
-    run(_compile(config_file), recording)
+    recording.importing.append(path)
+    try:
+        run(code, recording)
+    finally:
+        recording.importing.pop()
 
 
 def cluster_config(**arguments: Any) -> None:
@@ -137,7 +177,8 @@ def default_num_batches_regularization(value: int) -> None:
 
 
 def default_device(_device: int) -> None:
-    """Accepted and ignored: a network runs on one device."""
+    """Accepted without effect: a network runs on one device."""
+    current().tell("default_device has no effect: a network runs on one device")
 
 
 def default_update_hooks(_hooks: Any) -> None:

@@ -22,6 +22,7 @@ def define_py_data_sources2(
     if train_list is None and test_list is None:
         raise mistake.invalid("train_list and test_list are both None; give one of them")
     recording = current()
+    recording.call_once("define_py_data_sources2")
     modules, objects, arguments = _pair(module), _pair(obj), _pair(args)
     place = mistake.place()
     for side, files in enumerate((train_list, test_list)):

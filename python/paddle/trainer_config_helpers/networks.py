@@ -19,6 +19,7 @@ def inputs(layers: Any, *more: Any) -> None:
     for layer in given:
         if layer.type is None:
             raise mistake.invalid(f"inputs takes data layers but {layer.name!r} is none")
+    current().call_once("inputs")
     current().inputs = given
 
 
@@ -26,5 +27,6 @@ def outputs(layers: Any, *more: Any) -> None:
     """What is trained, a cost or several, or what is asked for."""
     given = [*several("layers", layers), *(one("layers", each) for each in more)]
     recording = current()
+    recording.call_once("outputs")
     recording.outputs = given
     recording.outputs_place = mistake.place()

@@ -22,12 +22,10 @@ def main(arguments: list[str]) -> None:
     words = program.take(arguments, 1, 2)
     described, topology = program.describe(*words)
     if flags == ["--binary"]:
-        sys.stdout.buffer.write(description.encode(description.model(topology)))
+        sys.stdout.buffer.write(topology.proto().SerializeToString())
         return
     is_whole = flags == ["--whole"]
-    message = description.whole(described, topology) if is_whole else description.model(topology)
-    for line in description.text(message):
-        print(line)
+    print(description.whole(described, topology) if is_whole else topology.proto(), end="")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ import numpy
 from paddle import errors
 from paddle.utils import program
 from paddle.v1 import description
-from paddle.v1.description import Field
 from paddle.v2 import parameters as v2_parameters
+from paddle.v2.model_config.schema import SCHEMA
 from paddle.v2.parameters import Parameters
 from paddle.v2.topology import Topology
 
@@ -28,8 +28,7 @@ usage: paddle merge_model --model_dir=DIR --config_file=CONFIG --model_file=FILE
   --model_file   the file to write
   --config_args  name=value,…: what get_config_arg finds"""
 
-# The field of TrainerConfig with our description; far above those of the original.
-NETWORK_FIELD = 1000
+NETWORK_FIELD = SCHEMA["TrainerConfig"]["network"][0]
 CONFIG_BYTES_MAX = 256 << 20
 _HEADER = struct.Struct("<iIQ")
 
@@ -38,10 +37,14 @@ def main(arguments: list[str]) -> None:
     """Writes the file."""
     given = {}
     names = ("model_dir", "config_file", "model_file", "config_args")
-    for each in arguments:
-        name, _, value = each.lstrip("-").partition("=")
-        if not each.startswith("--") or name not in names or not value:
-            raise program.UsageError(f"cannot do {each!r}; flags are --name=value")
+    words = list(arguments)
+    while words:
+        word = words.pop(0)
+        name, is_attached, value = word.lstrip("-").partition("=")
+        if not is_attached and words:
+            value = words.pop(0)
+        if not word.startswith("--") or name not in names or not value:
+            raise program.UsageError(f"cannot do {word!r}; flags are --name=value")
         given[name] = value
     missing = [name for name in names[:3] if name not in given]
     if missing:
@@ -51,12 +54,11 @@ def main(arguments: list[str]) -> None:
     parameters.load_pass(given["model_dir"])
     network = io.BytesIO()
     topology.serialize_for_inference(network)
-    message = description.whole(described, topology)
-    message.append(Field(NETWORK_FIELD, "network", "bytes", network.getvalue()))
+    message = description.whole(described, topology, network.getvalue())
     target = given["model_file"]
     pending = f"{target}.partial"
     with open(pending, "wb") as file:
-        config = description.encode(message)
+        config = message.SerializeToString()
         file.write(struct.pack("<q", len(config)) + config)
         for name in parameters.names():
             values = parameters.get(name)

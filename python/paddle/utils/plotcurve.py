@@ -36,6 +36,8 @@ def main(arguments: list[str]) -> None:
                 curves = collect(file, keys)
         except OSError as error:
             raise errors.InvalidError(f"cannot read the log {source}: {error.strerror}") from None
+    if target is not None and not target.endswith((".svg", ".png")):
+        raise program.UsageError(f"a drawing is an .svg or a .png file, not {target}")
     if not any(curves.values()):
         raise errors.InvalidError(
             f"the log has no line of a pass with {', '.join(keys)}; is it the log of paddle train?"

@@ -24,7 +24,9 @@ def run(name: str, usage: str, work: Callable[[list[str]], None]) -> None:
         sys.exit(_report(name, f"{error}\n{usage}", 2))
     except errors.Error as error:
         sys.exit(_report(name, str(error), 2 if isinstance(error, errors.InvalidError) else 1))
-    except BrokenPipeError:
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            sys.exit(_report(name, f"{error.strerror}: {error.filename}", 1))
         # Whoever read the output has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -60,7 +60,7 @@ def read(arguments: Sequence[str]) -> dict[str, Any]:
 
 def _said(command: flags.Command) -> dict[str, Any]:
     """The flags that the receiver itself has to know."""
-    names = ("save_dir", "num_passes", "trainer_count", "init_model_path")
+    names = ("save_dir", "num_passes", "trainer_count", "init_model_path", "distribute_test")
     return {name: getattr(command, name) for name in names if command.is_said(name)}
 
 

@@ -23,6 +23,24 @@ from paddle.v2.data_type import InputType
 from paddle.v2.layer import Layer, planning
 from paddle.v2.optimizer import Optimizer
 
+# Names that programs of the original use, and what Python 3 has instead.
+_PYTHON_2 = {
+    "ConfigParser": "configparser",
+    "Queue": "queue",
+    "StringIO": "io.StringIO",
+    "basestring": "str",
+    "cPickle": "pickle",
+    "cStringIO": "io.StringIO",
+    "execfile": "Import(...)",
+    "long": "int",
+    "raw_input": "input",
+    "reduce": "functools.reduce",
+    "reload": "importlib.reload",
+    "unichr": "chr",
+    "unicode": "str",
+    "urllib2": "urllib.request",
+    "xrange": "range",
+}
 # A file that is longer is no configuration.
 FILE_BYTES_MAX = 16 << 20
 
@@ -44,7 +62,8 @@ class Configuration:
 
     order is the names of the data layers in the order of a provider's values; outputs are what is
     trained or asked for; extra_layers are what evaluators look at beside them. files has the
-    configuration and what it imports. flags are those of `paddle train` that `Settings` gave.
+    configuration and what it imports. flags are those of `paddle train` that `Settings` gave, asked
+    the names of its arguments.
     """
 
     path: str
@@ -59,6 +78,7 @@ class Configuration:
     cluster: dict[str, Any]
     data_layers: dict[str, Layer]
     flags: dict[str, Any]
+    asked: set[str]
 
     def require_training(self) -> tuple[Optimizer, int]:
         """The optimizer and the batch size, which a training needs."""
@@ -204,6 +224,7 @@ def _finish(path: str, recording: Recording, order: list[str]) -> Configuration:
         cluster=recording.cluster,
         data_layers=recording.data_layers,
         flags={name: recording.settings[name] for name in FLAGS if name in recording.settings},
+        asked=recording.asked,
     )
 
 
@@ -224,7 +245,7 @@ def _compile(path: str) -> CodeType:
         if "print" in str(error.msg) or "exec" in str(error.msg):
             hint = "; configurations are Python 3"
         raise errors.InvalidError(
-            f"the configuration is not Python: {error.msg}{hint} (at: {path}:{error.lineno})"
+            f"the configuration is not Python: {error.msg}{hint} (at: {path}:{error.lineno or 1})"
         ) from None
     except ValueError as error:
         raise errors.InvalidError(
@@ -253,12 +274,20 @@ def run(code: CodeType, recording: Recording) -> None:
 
 def explained(error: BaseException, known: Mapping[str, Any]) -> errors.Error:
     """An exception of a user's file as one line that names file and line."""
-    what = f"{type(error).__name__}: {error}"
+    what = described(error)
     if isinstance(error, SystemExit):
         what = f"the configuration ends the program: exit({error.code!r})"
-    if isinstance(error, NameError) and error.name:
+    if isinstance(error, NameError) and error.name and error.name not in _PYTHON_2:
         what = f"there is no {error.name!r}{mistake.suggestion(error.name, known)}"
     return UserError(f"{what} (at: {place_of(error)})")
+
+
+def described(error: BaseException) -> str:
+    """The type and the text of an exception of a user's code, in one line."""
+    text = " ".join(str(error).split())
+    if isinstance(error, NameError | ModuleNotFoundError) and error.name in _PYTHON_2:
+        text += f"; this is Python 3, which has {_PYTHON_2[error.name]}"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def place_of(error: BaseException, otherwise: str | None = None) -> str:

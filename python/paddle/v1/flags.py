@@ -17,13 +17,17 @@ from paddle.v2.config import FALSE, TRUE
 
 @dataclasses.dataclass(frozen=True)
 class Flag:
-    """A flag. One with `only` is accepted with no other value than its default."""
+    """A flag.
+
+    One with `only` is accepted with no other value than its default, one with `words` with these.
+    """
 
     name: str
     default: Any
     meaning: str
     kind: type = str
     only: bool = False
+    words: tuple[str, ...] = ()
 
 
 def _flag(name: str, default: Any, meaning: str, kind: type | None = None) -> Flag:
@@ -32,8 +36,8 @@ def _flag(name: str, default: Any, meaning: str, kind: type | None = None) -> Fl
 
 GROUPS: dict[str, list[Flag]] = {
     "What to do": [
-        _flag("job", "train", "train, test, checkgrad (gradients against differences of the cost) "
-              "or time (how long batches take)"),
+        Flag("job", "train", "train, test, checkgrad (gradients against differences of the cost) "
+             "or time (how long batches take)", words=("train", "test", "checkgrad", "time")),
         _flag("config", None, "the configuration; without it, path.txt in the model that is loaded "
               "names it"),
         _flag("config_args", "", "name=value,…: what get_config_arg finds"),
@@ -51,8 +55,8 @@ GROUPS: dict[str, list[Flag]] = {
         _flag("saving_period_by_batches", 0, "save also every so many batches, as pass-00000-001"),
         _flag("save_only_one", False, "remove the saved pass before the one that was saved"),
         _flag("init_model_path", None, "a saved pass to begin with; start_pass then only counts"),
-        _flag("load_missing_parameter_strategy", "fail", "what to do about a parameter that the "
-              "loaded model does not have: fail, rand or zero"),
+        Flag("load_missing_parameter_strategy", "fail", "what to do about a parameter that the "
+             "loaded model does not have: fail, rand or zero", words=("fail", "rand", "zero")),
     ],
     "Log": [
         _flag("log_period", 100, "a line every so many batches"),
@@ -61,6 +65,8 @@ GROUPS: dict[str, list[Flag]] = {
     ],
     "Tests": [
         _flag("test_period", 0, "test every so many batches; 0: after every pass"),
+        _flag("distribute_test", False, "every trainer tests with its own test_list and logs the "
+              "figures of that share; else trainer 0 alone tests"),
         _flag("test_pass", -1, "with --job=test: the first saved pass to test; those after it "
               "follow, up to num_passes"),
         _flag("test_wait", False, "with --job=test: wait for passes that are not saved yet"),
@@ -94,7 +100,6 @@ _WITHOUT_EFFECT: list[tuple[str, Any, str]] = [
     ("parallel_nn", False, "a network runs on one device"),
     ("gpu_id", 0, "the build chooses the device"),
     ("use_mkldnn", False, "the engine has its own kernels"),
-    ("rdma_tcp", "tcp", "TCP is the only transport"),
     ("log_period_server", 500, "servers export metrics instead"),
     (
         "loadsave_parameters_in_pserver",
@@ -125,11 +130,11 @@ _WITHOUT_EFFECT: list[tuple[str, Any, str]] = [
     ("log_barrier_lowest_nodes", 5, "servers export metrics instead"),
     ("log_barrier_show_log", False, "servers export metrics instead"),
 ]
-# Of these any other value would change the result, so it is refused.
+# Any other value of these would change the result, or ask for what there is not, so it is refused.
 _ONLY_DEFAULT: list[tuple[str, Any, str]] = [
     ("with_cost", True, "a network is trained and tested with its cost"),
-    ("distribute_test", False, "each trainer tests its own data"),
     ("prev_batch_state", False, "recurrent layers begin anew in each batch"),
+    ("rdma_tcp", "tcp", "parameter servers speak TCP alone"),
     ("predict_file", "", "use predict_output_dir"),
     ("feat_file", "", "use predict_output_dir"),
     ("beam_size", 1, "give beam_size to beam_search(...)"),
@@ -139,9 +144,27 @@ GROUPS["Accepted with this value only"] = [
     Flag(name, default, why, type(default), only=True) for name, default, why in _ONLY_DEFAULT
 ]
 
+# The jobs that look at a flag; all others look at all.
+_JOBS = {
+    "num_passes": ("train", "test"),
+    "start_pass": ("train", "checkgrad", "time"),
+    **dict.fromkeys(
+        ("saving_period", "saving_period_by_batches", "save_only_one", "dot_period",
+         "show_parameter_stats_period", "local", "pservers", "start_pserver"),
+        ("train",),
+    ),
+    "log_period": ("train", "test", "time"),
+    "test_period": ("train", "time"),
+    **dict.fromkeys(("test_pass", "test_wait", "model_list", "predict_output_dir"), ("test",)),
+    "checkgrad_eps": ("checkgrad",),
+}  # fmt: skip
+# Flags that a training without parameter servers does not look at.
+_OF_SERVERS = ("pservers", "port", "ports_num", "ports_num_for_sparse", "start_pserver", "nics")
+
 FLAGS = {flag.name: flag for flags in GROUPS.values() for flag in flags}
 WITHOUT_EFFECT = {name: why for name, _, why in _WITHOUT_EFFECT}
 HELP = ("help", "h")
+NUMBER_MAX = 2**63 - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,6 +230,24 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Command |
     return Command(values, frozenset(given), frozenset(told))
 
 
+def without_effect(command: Command, is_local: bool) -> dict[str, str]:
+    """The flags of a command line that change nothing, and why."""
+    found = {}
+    for name in sorted(command.given):
+        if command.values[name] == FLAGS[name].default:
+            continue
+        jobs = _JOBS.get(name)
+        if name in WITHOUT_EFFECT:
+            found[name] = WITHOUT_EFFECT[name]
+        elif jobs is not None and command.job not in jobs:
+            found[name] = f"it is for --job={' and '.join(jobs)}, and this is {command.job}"
+        elif name in _OF_SERVERS and is_local:
+            found[name] = "the training has no parameter servers; --local=0 is one that has"
+        elif name == "nics" and not command.start_pserver:
+            found[name] = "only a server that is started here, by --start_pserver, listens"
+    return found
+
+
 def help_text() -> str:
     """The flags, by groups."""
     lines = ["Train a V1 configuration: paddle train --config=trainer_config.py [flags]", ""]
@@ -244,8 +285,11 @@ def _convert(shown: str, flag: Flag, text: str) -> Any:
             what = "a whole number" if flag.kind is int else "a number"
             raise errors.InvalidError(f"{shown} must be {what} but is {text!r}") from None
         least = -1 if flag.name == "test_pass" else 0
-        if value < least:
-            raise errors.InvalidError(f"{shown} must be {least} or more but is {text!r}")
+        if not least <= value <= NUMBER_MAX:
+            limit = f"{least} or more" if value < least else f"{NUMBER_MAX} at most"
+            raise errors.InvalidError(f"{shown} must be {limit} but is {text!r}")
+    if flag.words and value not in flag.words:
+        raise errors.InvalidError(f"{shown} is one of {', '.join(flag.words)} but is {text!r}")
     if flag.only and value != flag.default:
         raise errors.UnsupportedError(
             f"{shown} can only be {flag.default!r} but is {text!r}: {flag.meaning}"

@@ -8,6 +8,7 @@ from paddle import errors
 from paddle.v1 import figures
 from paddle.v1.log import log
 from paddle.v1.session import Session
+from paddle.v1.training import load_model
 
 # The share by which a change of the cost may differ from what the gradient says.
 TOLERANCE = 0.05
@@ -22,8 +23,11 @@ def run(session: Session) -> None:
     assert data.feeder is not None
     samples = next(data.process.batches(0, list), None)
     if samples is None:
-        raise errors.InvalidError("the data provider gave no sample in a whole pass")
+        raise errors.InvalidError(
+            f"the data provider gave no sample in a whole pass (at: {data.place})"
+        )
     data.process.close()
+    load_model(session)
     check = _Check(session, samples)
     cost = check.cost()
     gradients = {name: session.native.gradient(name) for name in session.parameters}

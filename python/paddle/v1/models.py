@@ -9,6 +9,7 @@ from paddle.v1.configuration import Configuration
 from paddle.v1.flags import Command
 from paddle.v1.log import log
 from paddle.v2.parameters import Parameters
+from paddle.v2.topology import Topology
 
 PATH_FILE = "path.txt"
 DEFAULT_SAVE_DIR = "./output/model"
@@ -31,14 +32,39 @@ def saves(command: Command) -> bool:
 
 def check_writable(directory: str) -> None:
     """Finds out before hours of training that nothing can be saved."""
+    made = _missing(directory)
     try:
         os.makedirs(directory, exist_ok=True)
         tempfile.TemporaryFile(dir=directory).close()
+        # There is nothing to save yet, and perhaps never.
+        for each in made:
+            os.rmdir(each)
     except OSError as error:
         raise errors.InvalidError(
             f"models cannot be saved: {error.strerror} (save_dir: {directory}); give another "
             "--save_dir, or --saving_period=0 to save none"
         ) from None
+
+
+def _missing(directory: str) -> list[str]:
+    """The directories that are to be made for one, the innermost first."""
+    found = []
+    path = os.path.abspath(directory)
+    while not os.path.lexists(path):
+        found.append(path)
+        path = os.path.dirname(path)
+    return found
+
+
+def check_names(topology: Topology, configuration: Configuration) -> None:
+    """Finds parameters whose names cannot be those of files in a saved pass."""
+    taken = {"done", "trainer_state", *(name for name, _ in beside(configuration))}
+    for name, parameter in topology.parameters.items():
+        if name in taken or name in (".", "..") or any(each in name for each in "/\\\0"):
+            raise errors.InvalidError(
+                f"the parameter {name!r} cannot be saved: a saved pass has a file for each, of its "
+                f"name; give it another by ParamAttr(name=…) (at: {parameter.place})"
+            )
 
 
 def loaded_directory(command: Command, directory: str) -> str | None:

@@ -9,9 +9,12 @@ are drawn from the pool at random; it is filled to `min_pool_size` before the fi
 by a batch with each batch, up to `pool_size` or, without that, `POOL_BATCHES` batches.
 """
 
+import operator
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+from paddle import errors
 
 # Batches that are in a pool without a limit of its own.
 POOL_BATCHES = 16
@@ -81,7 +84,7 @@ class Pool:
         batch: list[Any] = []
         count = 0
         for sample in samples:
-            weight = 1 if self.weigh is None else int(self.weigh(sample))
+            weight = 1 if self.weigh is None else _weight(self.weigh(sample))
             if batch and not self.can_over_batch_size and count + weight > self.batch_size:
                 yield batch
                 batch, count = [], 0
@@ -92,6 +95,18 @@ class Pool:
                 batch, count = [], 0
         if batch:
             yield batch
+
+
+def _weight(found: Any) -> int:
+    try:
+        weight = operator.index(found)
+    except TypeError:
+        weight = -1
+    if weight < 0:
+        raise errors.InvalidError(
+            f"calc_batch_size must give a whole number, 0 or more, but gives {found!r:.60}"
+        )
+    return weight
 
 
 def _take(held: list[Any], draw: random.Random) -> Any:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paddle import errors
-from paddle.trainer.PyDataProvider2 import DataProvider, check_types
+from paddle.trainer.PyDataProvider2 import DataProvider, check_settings, check_types
 from paddle.v1 import workspace
-from paddle.v1.configuration import place_of
+from paddle.v1.configuration import described, place_of
 from paddle.v1.log import log
 from paddle.v1.recording import Recording, Source
 from paddle.v2 import mistake
@@ -33,12 +33,32 @@ class Opened:
     types: list[InputType]
     is_dict: bool
     is_train: bool
+    source: Source
+
+    def ordered(self, order: list[str]) -> "Opened":
+        """This provider for inputs in that order."""
+        if not self.is_dict:
+            return dataclasses.replace(self, names=order)
+        types = self.settings.input_types
+        names = [name for name in order if name in types]
+        return dataclasses.replace(self, names=names, types=[types[name] for name in names])
+
+    @property
+    def place(self) -> str:
+        """`file:line` of the provider."""
+        return _place(self.provider)
 
 
 class Providers:
-    """The providers of a configuration; each is opened once."""
+    """The providers of a configuration; each is opened once.
 
-    def __init__(self) -> None:
+    trains, tests: what is wanted of them. One that is not wanted is not opened, so that its files
+    need not be there; unless the configuration has no other.
+    """
+
+    def __init__(self, trains: bool = True, tests: bool = True) -> None:
+        self._trains = trains
+        self._tests = tests
         self.train: Opened | None = None
         self.test: Opened | None = None
 
@@ -46,9 +66,9 @@ class Providers:
         self, recording: Recording, order: list[str]
     ) -> Sequence[InputType] | Mapping[str, InputType]:
         """What the data layers are fed with, by `order` or by name."""
-        if recording.train is not None:
+        if recording.train is not None and (self._trains or recording.test is None):
             self.train = open_provider(recording.train, order, is_train=True)
-        if recording.test is not None:
+        if recording.test is not None and (self._tests or recording.train is None):
             self.test = open_provider(recording.test, order, is_train=False)
         opened = self.train or self.test
         if opened is None:
@@ -57,6 +77,12 @@ class Providers:
             )
         types: Sequence[InputType] | Mapping[str, InputType] = opened.settings.input_types
         return types
+
+    def settle(self, order: list[str]) -> None:
+        """Values by name come in the order of the inputs, which was a guess before."""
+        self.train, self.test = (
+            opened and opened.ordered(order) for opened in (self.train, self.test)
+        )
 
 
 def open_provider(source: Source, order: list[str], is_train: bool) -> Opened:
@@ -78,8 +104,17 @@ def open_provider(source: Source, order: list[str], is_train: bool) -> Opened:
         except (Exception, SystemExit) as error:
             raise errors.InvalidError(
                 f"the init_hook of {source.module}.{source.object} failed: "
-                f"{type(error).__name__}: {error} (at: {place_of(error)})"
+                f"{described(error)} (at: {place_of(error, _place(provider))})"
             ) from error
+    elif source.args is not None:
+        log.warning(
+            f"{source.module}.{source.object} has no init_hook, which the args of "
+            f"define_py_data_sources2 are for (at: {source.place})"
+        )
+    try:
+        check_settings(settings)
+    except errors.Error as error:
+        raise _placed(error, provider) from None
     types = settings.input_types
     if types is None:
         raise errors.InvalidError(
@@ -90,12 +125,10 @@ def open_provider(source: Source, order: list[str], is_train: bool) -> Opened:
     try:
         check_types(types)
     except errors.Error as error:
-        text = str(error).rsplit(" (at: ", 1)[0]
-        raise type(error)(f"{text} (at: {_place(provider)})") from None
+        raise _placed(error, provider) from None
     is_dict = isinstance(types, dict)
-    names = [name for name in order if name in types] if is_dict else order
-    ordered = [types[name] for name in names] if is_dict else list(types)
-    return Opened(provider, settings, files, names, ordered, is_dict, is_train)
+    opened = Opened(provider, settings, files, order, list(types), is_dict, is_train, source)
+    return opened.ordered(order)
 
 
 def list_files(source: Source) -> list[str]:
@@ -155,9 +188,15 @@ def _find(source: Source) -> DataProvider:
 
 def _broken(source: Source, error: BaseException) -> errors.Error:
     return errors.InvalidError(
-        f"module {source.module!r} cannot be imported: {type(error).__name__}: {error} "
-        f"(at: {place_of(error)})"
+        f"module {source.module!r} cannot be imported: {described(error)} (at: {place_of(error)})"
     )
+
+
+def _placed(error: errors.Error, provider: DataProvider) -> errors.Error:
+    """An error about what a provider says of itself, at its own line."""
+    text = str(error).replace(f", at: {error.at}", "").replace(f" (at: {error.at})", "")
+    text = f"{text[:-1]}, " if mistake.CONTEXT.search(text) else f"{text} ("
+    return type(error)(f"{text}at: {_place(provider)})")
 
 
 def _place(provider: DataProvider) -> str:

@@ -31,7 +31,8 @@ import numpy
 
 from paddle import errors
 from paddle.trainer.PyDataProvider2 import CacheType
-from paddle.v1.configuration import place_of
+from paddle.v1 import columns
+from paddle.v1.configuration import described, place_of
 from paddle.v1.log import log
 from paddle.v1.pool import Pool
 from paddle.v1.provider import Opened
@@ -167,7 +168,7 @@ class ProviderProcess:
 
     def _converted(self, convert: Callable[[list[Any]], Any], batch: list[Any], place: str) -> Any:
         try:
-            return convert(batch)
+            return convert(columns.unpack(batch))
         except errors.Error as error:
             text = str(error)
             text = f"{text[:-1]}, " if text.endswith(")") else f"{text} ("
@@ -190,14 +191,25 @@ class _Worker:
         self._progress = progress
         self._seed = seed
         self._pool = Pool(opened.settings, batch_size, opened.is_train)
-        self._shaper = Shaper(opened.names, opened.types, opened.is_dict)
         self._caches = opened.settings.cache == CacheType.CACHE_PASS_IN_MEM
+        is_held = self._caches or self._pool.holds_all
+        self._shaper = Shaper(opened.names, opened.types, opened.is_dict, is_held)
         self._cached: list[Any] | None = None
         self._dropped = 0
-        self.place = opened.provider.place
+        self._file, _, line = opened.provider.place.rpartition(":")
+        self._line = int(line)
 
-    def batches(self, pass_id: int) -> Iterator[list[Any]]:
-        """The batches of a pass."""
+    @property
+    def place(self) -> str:
+        """`file:line` where the provider is."""
+        return f"{self._file}:{self._line}"
+
+    def columns(self, pass_id: int) -> Iterator[list[Any]]:
+        """The batches of a pass, as columns."""
+        for batch in self._batches(pass_id):
+            yield columns.pack(self._opened.names, self._opened.types, batch)
+
+    def _batches(self, pass_id: int) -> Iterator[list[Any]]:
         draw = random.Random(f"{self._seed} {pass_id}")
         # What is kept must not depend on the pass in which it was read.
         own = random.Random(f"{self._seed} samples {0 if self._caches else pass_id}")
@@ -219,10 +231,12 @@ class _Worker:
                 f"the data provider must yield samples but returned {type(samples).__name__}"
             )
         frame = getattr(samples, "gi_frame", None)
+        if frame is not None:
+            self._file = frame.f_code.co_filename
         for sample in samples:
             progress[0] += 1
             if frame is not None:
-                self.place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                self._line = frame.f_lineno
             shaped = self._shaper.shape(sample)
             if settings.check and not self._is_right(shaped):
                 continue
@@ -260,14 +274,14 @@ def _serve(worker: _Worker, pipe: Connection, others: list[Connection], parent: 
         while True:
             pass_id = pipe.recv()
             try:
-                for batch in worker.batches(pass_id):
+                for batch in worker.columns(pass_id):
                     _send(pipe, "batch", batch, _shown(worker.place))
                 _send(pipe, "end")
             except OSError as error:
                 if isinstance(error, BrokenPipeError | ConnectionError):
                     raise
                 _send(pipe, "error", _explained(error, worker.place))
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
                 _send(pipe, "error", _explained(error, worker.place))
     # Nothing of the trainer is to be ended from here.
     sys.stdout.flush()
@@ -304,7 +318,7 @@ def _explained(error: BaseException, place: str) -> str:
         text = str(error)
         return text if error.at is not None else f"{text} (at: {_shown(place)})"
     at = place_of(error, place)
-    return f"the data provider failed: {type(error).__name__}: {error} (at: {at})"
+    return f"the data provider failed: {described(error)} (at: {at})"
 
 
 def _shown(place: str) -> str:

@@ -54,12 +54,12 @@ class Recording:
     """One execution of a configuration.
 
     types are those of the data layers, once they are known. Without them layers are sketched.
+    namespace is what the configuration's names are looked up in.
     """
 
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
     types: Mapping[str, InputType] | None = None
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
-    settings_place: str | None = None
     train: Source | None = None
     test: Source | None = None
     data_layers: dict[str, Layer] = dataclasses.field(default_factory=dict)
@@ -69,9 +69,26 @@ class Recording:
     evaluators: list[Evaluator] = dataclasses.field(default_factory=list)
     cluster: dict[str, Any] = dataclasses.field(default_factory=dict)
     defaults: Defaults = dataclasses.field(default_factory=Defaults)
-    # Where this configuration runs itself, and the namespace in which it does.
+    # Where functions were called that a configuration calls once.
+    called: dict[str, str] = dataclasses.field(default_factory=dict)
+    # The names that `get_config_arg` was asked for.
+    asked: set[str] = dataclasses.field(default_factory=set)
+    # The files that import one another at this moment, and all that were imported.
+    importing: list[str] = dataclasses.field(default_factory=list)
     imported: list[str] = dataclasses.field(default_factory=list)
     namespace: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def call_once(self, function: str) -> None:
+        """Raises if the configuration has called a function before: which of the two counts?"""
+        if function in self.called:
+            first = self.called[function]
+            raise mistake.invalid(f"{function} is called twice; the first call is at {first}")
+        self.called[function] = mistake.place()
+
+    def tell(self, message: str) -> None:
+        """Logs something about the configuration, the second time that it is executed."""
+        if self.types is not None:
+            mistake.warn(message)
 
     def type_of(self, name: str, size: int) -> InputType:
         """What a data layer is fed with."""
@@ -84,15 +101,32 @@ class Recording:
                 f"the data provider gives nothing for data layer {name!r}{hint}",
                 provided=", ".join(self.types),
             )
-        if type.type == DataType.Index:
-            # The layer says how many ids there are; the provider's number only bounds its samples.
-            return dataclasses.replace(type, dim=size)
+        return fitting_type(name, size, type, "the data provider")
+
+
+def fitting_type(name: str, size: int, type: InputType, giver: str) -> InputType:
+    """What a data layer of a size is, given what is fed to it; raises if the two do not fit.
+
+    As in the original, ids of a layer of size 1 are those of the provider, and a layer may have
+    more ids than the provider gives.
+    """
+    if type.dim is None:
+        return dataclasses.replace(type, dim=size)
+    if type.type != DataType.Index:
         if type.dim != size:
             raise mistake.invalid(
-                f"data layer {name!r} has size {size} but the data provider gives {type.dim} "
-                "columns; make them equal",
+                f"data layer {name!r} has size {size} but {giver} gives {type.dim} columns; make "
+                "them equal"
             )
         return type
+    if size == 1:
+        return type
+    if type.dim > size:
+        raise mistake.invalid(
+            f"data layer {name!r} has size {size} but {giver} gives ids below {type.dim}; make "
+            "them equal"
+        )
+    return dataclasses.replace(type, dim=size)
 
 
 _current: Recording | None = None

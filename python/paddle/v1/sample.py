@@ -1,7 +1,6 @@
 """Samples of a data provider: brought into the order of the inputs, and checked where asked.
 
-Dense values become arrays here, in the provider's process: they travel faster, and the trainer has
-less to convert.
+Dense values of samples that a pool or a cache holds become arrays here, which are smaller.
 """
 
 from collections.abc import Sequence
@@ -14,9 +13,19 @@ from paddle.v2.data_type import DataType, InputType, SequenceType
 
 
 class Shaper:
-    """Brings samples into the order of the inputs; types are in that order."""
+    """Brings samples into the order of the inputs; types are in that order.
 
-    def __init__(self, names: Sequence[str], types: Sequence[InputType], is_dict: bool) -> None:
+    is_held: whether samples stay in memory, so that arrays should take the place of lists.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        types: Sequence[InputType],
+        is_dict: bool,
+        is_held: bool = True,
+    ) -> None:
+        self._is_held = is_held
         self._names = list(names)
         self._types = list(types)
         self._is_dict = is_dict
@@ -46,7 +55,7 @@ class Shaper:
                 f"the data provider must yield {len(self._types)} values ("
                 f"{', '.join(self._names)}) but yields {found}"
             )
-        return tuple(map(_compact, self._types, values))
+        return tuple(map(_compact, self._types, values)) if self._is_held else tuple(values)
 
     def _is_wrapped(self, sample: Any) -> bool:
         """Whether the value of a single input comes in a tuple, as in `yield value,`."""

@@ -7,14 +7,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from paddle import _native, errors
-from paddle.v1 import configuration, figures, models, server, workspace
+from paddle.v1 import configuration, figures, flags, models, server, workspace
 from paddle.v1.configuration import Configuration
-from paddle.v1.flags import WITHOUT_EFFECT, Command
+from paddle.v1.flags import Command
 from paddle.v1.log import log
 from paddle.v1.provider import Opened, Providers
 from paddle.v1.provider_process import ProviderProcess
-from paddle.v2 import config
+from paddle.v2 import config, mistake
 from paddle.v2 import parameters as v2_parameters
+from paddle.v2.data_type import DataType, InputType
 from paddle.v2.feeding import Feeder
 from paddle.v2.parameters import Parameters
 from paddle.v2.topology import Topology
@@ -29,9 +30,13 @@ _OF_INIT = (
 
 @dataclasses.dataclass
 class Data:
-    """The data of training or of testing, as batches that are ready for the network."""
+    """The data of training or of testing, as batches that are ready for the network.
+
+    place is the line of the provider.
+    """
 
     process: ProviderProcess
+    place: str
     feeder: Feeder | None = None
     samples: int = 0
 
@@ -91,11 +96,14 @@ def initialize(command: Command) -> None:
     if command.seed == 0:
         given["seed"] = time.time_ns() % 2**32
     config.init(**given, show_progress=False)
-    if not is_local(command) and config.current().pservers is None:
+    if command.job != "train":
+        # Other jobs are for this process alone.
+        config._current = dataclasses.replace(config.current(), pservers=None, is_local=True)
+    elif not is_local(command) and config.current().pservers is None:
         config.init(**given, pservers=command.pservers, show_progress=False)
     config.name_source("--pservers")
-    for name in sorted(command.given & WITHOUT_EFFECT.keys()):
-        log.info(f"--{name} has no effect: {WITHOUT_EFFECT[name]}")
+    for name, why in flags.without_effect(command, is_local(command)).items():
+        log.info(f"--{name} has no effect: {why}")
 
 
 def read_configuration(command: Command, providers: Providers) -> Configuration:
@@ -122,8 +130,12 @@ def read_configuration(command: Command, providers: Providers) -> Configuration:
         "parallel_nn": "0",
         "use_mkldnn": "0",
     }
-    arguments = own | configuration.parse_arguments(command.config_args)
-    return configuration.read(path, arguments, providers.find_types, show)
+    given = configuration.parse_arguments(command.config_args)
+    described = configuration.read(path, own | given, providers.find_types, show)
+    for name in given.keys() - own.keys() - described.asked:
+        hint = mistake.suggestion(name, described.asked)
+        log.warning(f"--config_args: {path} does not ask for {name!r}{hint}")
+    return described
 
 
 def open_session(command: Command) -> Session:
@@ -134,22 +146,33 @@ def open_session(command: Command) -> Session:
             "this job has a master (PADDLE_MASTER_ENDPOINT), but a data provider reads the files "
             "of its own list; start the job without --master"
         )
-    providers = Providers()
+    rank, is_alone = config.current().trainer_id, is_local(command)
+    # Only the first trainer tests while it trains, unless the test data is dealt out.
+    is_tester = command.job == "test" or (
+        command.job == "train" and (rank == 0 or command.distribute_test)
+    )
+    providers = Providers(trains=command.job != "test", tests=is_tester)
     described = read_configuration(command, providers)
+    providers.settle(described.order)
+    _check_types(described, providers)
     _warn_of_shared_list(described)
     command = command.with_defaults(described.flags)
     optimizer, batch_size = described.require_training()
-    rank, is_alone = config.current().trainer_id, is_local(command)
+    if (providers.test if command.job == "test" else providers.train) is None:
+        what = "test" if command.job == "test" else "train"
+        raise errors.InvalidError(
+            f"{described.path} has no data to {what} with; give {what}_list to "
+            "define_py_data_sources2"
+        )
     save_dir = models.save_dir(command)
-    if command.job == "train" and rank == 0 and models.saves(command):
-        models.check_writable(save_dir)
     train = _start(providers.train if command.job != "test" else None, batch_size, command)
-    # Only the first trainer tests while it trains.
-    is_tester = command.job == "test" or (command.job == "train" and rank == 0)
     test = _start(providers.test if is_tester else None, batch_size, command)
     log.info("Initing parameters..")
     topology = Topology(described.outputs, described.extra_layers or None)
     parameters = v2_parameters.create(topology)
+    if command.job == "train" and rank == 0 and models.saves(command):
+        models.check_writable(save_dir)
+        models.check_names(topology, described)
     log.info("Init parameters done.")
     if command.start_pserver and not is_alone:
         server.start(command)
@@ -160,11 +183,57 @@ def open_session(command: Command) -> Session:
         extra_layers=described.extra_layers or None,
         is_local=is_alone or command.job != "train",
     )
+    if command.job != "test":
+        trainer.require_cost()
     session = Session(
         command, described, parameters, trainer, save_dir, train, test, is_alone, rank
     )
     _connect_feeders(session, providers)
     return session
+
+
+def _check_types(described: Configuration, providers: Providers) -> None:
+    """Tells where data layers have more ids than are given, and refuses other data to test with.
+
+    What is given first was checked where the layers are.
+    """
+    first, second = providers.train or providers.test, providers.test
+    assert first is not None
+    layers = described.data_layers
+    for name, type in zip(first.names, first.types, strict=False):
+        fed = layers[name].type if name in layers else None
+        if fed is not None and type.type == DataType.Index and _is_below(type, fed):
+            log.warning(
+                f"data layer {name!r} has size {fed.dim} but the data provider gives ids below "
+                f"{type.dim} (at: {layers[name].place})"
+            )
+    if second is None or second is first:
+        return
+    if len(second.types) != len(second.names):
+        raise errors.InvalidError(
+            f"the data provider of the tests gives {len(second.types)} values but the network has "
+            f"{len(second.names)} inputs: {', '.join(second.names)} (at: {second.place})"
+        )
+    for name, type in zip(second.names, second.types, strict=True):
+        fed = layers[name].type if name in layers else None
+        if fed is None or type == fed:
+            continue
+        is_fewer = type.type == DataType.Index and _is_below(type, fed)
+        if (type.type, type.seq_type) != (fed.type, fed.seq_type) or not is_fewer:
+            raise errors.InvalidError(
+                f"the data provider of the tests gives {name!r} as {_shown(type)} but the network "
+                f"is trained with {_shown(fed)}; make them equal (at: {second.place})"
+            )
+
+
+def _is_below(type: InputType, fed: InputType) -> bool:
+    return type.dim is not None and fed.dim is not None and type.dim < fed.dim
+
+
+def _shown(type: InputType) -> str:
+    names = ("dense_vector", "sparse_binary_vector", "sparse_float_vector", "integer_value")
+    endings = ("", "_sequence", "_sub_sequence")
+    return f"{names[type.type]}{endings[type.seq_type]}({type.dim})"
 
 
 def _warn_of_shared_list(described: Configuration) -> None:
@@ -193,7 +262,9 @@ def _start(opened: Opened | None, batch_size: int, command: Command) -> Data | N
         return None
     if not opened.files:
         what = "train" if opened.is_train else "test"
-        message = f"the list of files to {what} with is empty"
+        source = opened.source
+        shown = repr(source.files) if isinstance(source.files, str) else "that is given"
+        message = f"the list of files to {what} with, {shown}, is empty (at: {source.place})"
         if opened.is_train and config.current().num_gradient_servers == 1:
             raise errors.InvalidError(message)
         log.warning(f"{message}: this trainer has none")
@@ -203,7 +274,8 @@ def _start(opened: Opened | None, batch_size: int, command: Command) -> Data | N
     return Data(
         ProviderProcess(
             opened, batch_size, settings.seed, settings.trainer_id, command.provider_timeout
-        )
+        ),
+        opened.place,
     )
 
 
@@ -216,8 +288,7 @@ def _connect_feeders(session: Session, providers: Providers) -> None:
             except errors.Error as error:
                 text = str(error).rsplit(" (feeding", 1)[0]
                 raise errors.InvalidError(
-                    f"{text}; the data provider gives {', '.join(places)} "
-                    f"(at: {opened.provider.place})"
+                    f"{text}; the data provider gives {', '.join(places)} (at: {opened.place})"
                 ) from None
 
 

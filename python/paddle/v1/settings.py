@@ -124,6 +124,7 @@ def settings(
             "learning_method must be an optimizer like AdamOptimizer() but is "
             + mistake.kind_of(learning_method)
         )
+    current().call_once("settings")
     _record(given)
 
 
@@ -204,7 +205,6 @@ def _record(given: dict[str, Any]) -> None:
     if "batch_size" in given:
         mistake.whole("batch_size", given["batch_size"])
     recording.settings.update(given)
-    recording.settings_place = mistake.place()
     # Made here too, so that what is wrong is reported at this line.
     build_optimizer(recording)
 
@@ -221,6 +221,9 @@ def build_optimizer(recording: Recording) -> tuple[Optimizer | None, int | None]
         common.setdefault("gradient_clipping_threshold", defaults.gradient_clipping_threshold)
     if defaults.decay_rate is not None and "regularization" not in common:
         common["regularization"] = L2Regularization(defaults.decay_rate)
+    if "settings" not in recording.called:
+        # What the original's low-level form has where it says nothing.
+        common = {"learning_rate": 1.0, "is_async": True} | common
     own = dict(method.own)
     if isinstance(method, MomentumOptimizer) and own.get("momentum") is None:
         own["momentum"] = defaults.momentum

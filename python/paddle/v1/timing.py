@@ -5,6 +5,7 @@ import time
 from paddle.v1 import figures
 from paddle.v1.log import log
 from paddle.v1.session import Session
+from paddle.v1.training import load_model
 
 # Batches before the clock starts, in which threads and memory settle.
 WARM_UP = 10
@@ -14,7 +15,9 @@ MEASURED = 100
 
 def run(session: Session) -> None:
     """Computes and updates on batches of the data, and logs how fast."""
-    data, native = session.require_train(), session.native
+    data = session.require_train()
+    load_model(session)
+    native = session.native
     wanted = session.command.test_period or MEASURED
     period = session.command.log_period or wanted
     native.start_pass()

@@ -1,11 +1,12 @@
 """`--job=train`: the events of a training of `paddle.v2` become logs, tests and saved models."""
 
 import os
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy
 
-from paddle import errors
+from paddle import _native, errors
 from paddle.v1 import figures, models
 from paddle.v1.log import log
 from paddle.v1.session import Session, show_servers
@@ -16,11 +17,11 @@ def run(session: Session) -> None:
     """Trains until `--num_passes`."""
     command = session.command
     data = session.require_train()
-    directory = models.loaded_directory(command, session.save_dir)
-    if directory is not None:
-        _load(session, directory)
+    directory = load_model(session)
     if not session.is_local:
         show_servers()
+        if command.distribute_test and session.test is not None:
+            log.info("--distribute_test: figures of tests are those of this trainer's share alone")
     native = session.native
     if directory is not None and not command.init_model_path:
         _resume(session, directory)
@@ -37,6 +38,14 @@ def run(session: Session) -> None:
         start_pass=command.start_pass,
         event_handler=reporter.handle,
     )
+
+
+def load_model(session: Session) -> str | None:
+    """Loads the model that the flags name; its directory, or None."""
+    directory = models.loaded_directory(session.command, session.save_dir)
+    if directory is not None:
+        _load(session, directory)
+    return directory
 
 
 def _load(session: Session, directory: str) -> None:
@@ -113,7 +122,10 @@ class Reporter:
 
     def _end_pass(self, happened: event.EndPass) -> None:
         if self._pass.batches == 0 and self._session.is_local:
-            raise errors.InvalidError("the data provider gave no sample in a whole pass")
+            place = self._session.require_train().place
+            raise errors.InvalidError(
+                f"the data provider gave no sample in a whole pass (at: {place})"
+            )
         log.info(
             f" Pass={happened.pass_id} Batch={self._pass.batches} samples={self._pass.samples} "
             f"AvgCost={self._pass.mean()} Eval: {self._session.figures(happened.metrics.items())}"
@@ -149,30 +161,32 @@ class _Sum:
         return figures.number(self.cost / self.samples if self.samples else 0.0)
 
 
-def test(session: Session, pass_id: int) -> event.TestResult | None:
-    """Tests the model as it is, and logs it; None if there is nothing to test with."""
+def test(session: Session, pass_id: int) -> None:
+    """Tests the model as it is, and logs it, if there is something to test with."""
     if session.test is None:
-        return None
-    counted = _Counted(session.test.reader(pass_id))
-    tested = session.trainer.test(counted)
+        return
+    cost, samples = measure(session, session.test.reader(pass_id))
+    if samples == 0:
+        log.warning(f"the data provider gave no sample to test with (at: {session.test.place})")
+        return
     log.info(
-        f" Test samples={counted.samples} cost={figures.number(tested.cost)} "
-        f"Eval: {session.figures(tested.metrics.items())}"
+        f" Test samples={samples} cost={figures.number(cost)} "
+        f"Eval: {session.figures(session.native.test_metrics())}"
     )
-    return tested
 
 
-class _Counted:
-    """A reader of batches that counts their samples."""
-
-    def __init__(self, reader: Any) -> None:
-        self._reader = reader
-        self.samples = 0
-
-    def __call__(self) -> Any:
-        for batch in self._reader():
-            self.samples += batch.samples
-            yield batch
+def measure(
+    session: Session, read: Callable[[], Iterator[_native.Batch]], period: int = 0
+) -> tuple[float, int]:
+    """The mean cost over batches and how many samples they have; a line every `period` batches."""
+    native = session.native
+    native.test_begin()
+    cost, samples = 0.0, 0
+    for number, batch in enumerate(read(), 1):
+        cost, samples = cost + native.test_batch(batch), samples + batch.samples
+        if _is_due(number, period):
+            log.info(f" Batch={number} samples={samples} AvgCost={figures.number(cost / samples)}")
+    return cost / max(samples, 1), samples
 
 
 def show_parameters(session: Session) -> None:

@@ -267,7 +267,9 @@ def maxframe_printer(
     """Writes the `num_results` (1) largest rows of each sequence of size 1 after every batch."""
     count = 1 if num_results is None else mistake.whole("num_results", num_results)
     inputs = _layers(input=input)
-    if inputs[0].size != 1 or inputs[0].shape["level"] != "sequence":
+    from paddle.v2.layer import planning
+
+    if planning.differ((inputs[0].size, inputs[0].shape["level"]), (1, "sequence")):
         raise mistake.invalid(
             f"maxframe_printer takes a sequence of size 1 but the input has size {inputs[0].size} "
             f"and level {inputs[0].shape['level']!r}"
@@ -287,7 +289,9 @@ def seqtext_printer(
     delimited: bool | None = None,
     name: str | None = None,
 ) -> Evaluator:
-    """Writes sequences of ids as lines of `result_file` after every batch of training.
+    """Writes sequences of ids as lines of `result_file` after every batch of training, or of a test
+    by `paddle train --job=test`. Of a `beam_search` it is every sentence, with its number and the
+    logarithm of its probability, below the number of the sample.
 
     id_input:  the number of each sample; without it samples are counted from 0.
     dict_file: a file with a word in each line, by which ids are replaced.
@@ -295,7 +299,11 @@ def seqtext_printer(
     """
     inputs = _layers(id_input=id_input, input=input)
     ids = inputs[-1]
-    if ids.shape["value"] != "integer" or ids.shape["level"] != "sequence":
+    from paddle.v2.layer import planning
+
+    is_text = ids.kind == "beam_search"
+    found = (ids.shape["value"], ids.shape["level"])
+    if not is_text and planning.differ(found, ("integer", "sequence")):
         raise mistake.invalid(
             "seqtext_printer takes a sequence of ids, such as that of max_id, but the input has "
             f"{ids.shape['value']} values and level {ids.shape['level']!r}"

@@ -7,6 +7,7 @@ import numpy
 
 from paddle import _native
 from paddle.v2 import mistake
+from paddle.v2 import printer as printing
 from paddle.v2.feeding import Feeder, build_network
 from paddle.v2.parameters import Parameters
 from paddle.v2.topology import Topology
@@ -37,6 +38,7 @@ class Inference:
         if (output_layer is None) == (fileobj is None):
             raise mistake.invalid("give either output_layer or fileobj")
         topology = Topology(output_layer) if fileobj is None else Topology.load(fileobj)
+        self._outputs = topology.outputs
         self._network = build_network(topology)
         with mistake.reported_here():
             self._inference = _native.Inference(self._network, parameters.native)
@@ -65,6 +67,19 @@ class Inference:
             return by_field[0] if len(by_field) == 1 else by_field
         results = [result for results in by_field for result in results]
         return results[0] if len(results) == 1 else results
+
+    def watch(self, input: Any, feeding: Any = None) -> list[printing.Watched]:
+        """The outputs for the samples of `input`, as printers take them."""
+        with mistake.reported_here():
+            batch = Feeder(self._network, feeding)(input)
+        found = zip(self._outputs, self._inference.run(batch), strict=True)
+        watched = []
+        for layer, (values, ids, offsets) in found:
+            scores = values if layer.kind == "beam_search" else None
+            watched.append(
+                printing.Watched(layer.name, values if ids is None else ids, offsets, scores)
+            )
+        return watched
 
     def iter_infer(
         self, reader: Iterable[Any], feeding: Any = None, field: Any = "value"

@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy
@@ -14,11 +14,16 @@ Numbers = numpy.ndarray[Any, numpy.dtype[Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Watched:
-    """A layer's output for a batch: rows of numbers, or ids; and where its sequences begin."""
+    """A layer's output for a batch: rows of numbers, or ids; and where its sequences begin.
+
+    Of a beam search values are lengths and words, each sentence with -1 behind it, and scores are
+    how probable they are, a row for each sample.
+    """
 
     name: str
     values: Numbers
     offsets: Sequence[int] | None = None
+    scores: Numbers | None = None
 
     @property
     def rows(self) -> Numbers:
@@ -83,7 +88,10 @@ def errors(watched: list[Watched], threshold: float) -> str:
 
 
 class Text:
-    """Sequences of ids as text: the number of the sample or its id, a tab, and its words."""
+    """Sequences of ids as text: the number of the sample or its id, a tab, and its words.
+
+    Sentences of a beam search are lines of their own below that number.
+    """
 
     def __init__(self, dictionary: str | None, delimited: bool) -> None:
         self._between = " " if delimited else ""
@@ -94,14 +102,32 @@ class Text:
         self._count = 0
 
     def __call__(self, watched: list[Watched]) -> str:
-        *numbers, sequences = watched
+        *numbers, last = watched
+        texts = self._sentences(last) if last.scores is not None else self._sequences(last)
         lines = []
-        for place, sequence in enumerate(sequences.sequences):
+        for place, text in enumerate(texts):
             number = int(numbers[0].rows[place, 0]) if numbers else self._count
             self._count += 1
-            words = [self._word(int(word)) for word in sequence[:, 0]]
-            lines.append(f"{number}\t{self._between.join(words)}\n")
+            lines.append(f"{number}{text}\n")
         return "".join(lines)
+
+    def _sequences(self, watched: Watched) -> Iterator[str]:
+        for sequence in watched.sequences:
+            yield f"\t{self._text(sequence[:, 0])}"
+
+    def _sentences(self, watched: Watched) -> Iterator[str]:
+        assert watched.scores is not None
+        words, at = watched.values.reshape(-1), 0
+        for scores in watched.scores:
+            lines = []
+            for place, score in enumerate(scores):
+                end = at + 1 + int(words[at])
+                lines.append(f"\n{place}\t{score:g}\t{self._text(words[at + 1 : end])}")
+                at = end + 1
+            yield "".join(lines) + "\n"
+
+    def _text(self, words: Iterable[Any]) -> str:
+        return self._between.join(self._word(int(word)) for word in words)
 
     def _word(self, word: int) -> str:
         if self._words is None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from paddle import _native
+from paddle import _native, errors
 from paddle import feed as feeds
 from paddle.v2 import config, event, mistake
 from paddle.v2 import printer as printing
@@ -74,6 +74,17 @@ class SGD:
         # Passes of all calls of `train`, those included that an earlier process has trained.
         self._passes = 0
 
+    def require_cost(self) -> None:
+        """Refuses to train a network that has no cost."""
+        if not self._network.has_cost():
+            first = self._topology.outputs[0]
+            error = errors.InvalidError(
+                "none of the outputs is a cost, so there is nothing to train; give a cost layer, "
+                f"such as cross_entropy_cost (output: {first.name}, at: {first.place})"
+            )
+            error.at = first.place
+            raise error
+
     @mistake.checked_arguments
     def train(
         self,
@@ -93,6 +104,7 @@ class SGD:
         and batches that the servers have are skipped, so `reader` must give the same batches again.
         A `cloud_reader` need not: its master knows what is left.
         """
+        self.require_cost()
         _check_reader(reader)
         settings = config.current()
         passes = settings.num_passes if num_passes is None else num_passes

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from paddle.v2 import activation, attr, mistake, naming
-from paddle.v2.layer import scope
+from paddle.v2.layer import planning, scope
 from paddle.v2.layer.base import Finish, Layer, describe, one
 from paddle.v2.layer.mixed import mixed
 from paddle.v2.layer.projection import identity_projection
@@ -105,7 +105,7 @@ def _part(whole: Layer, columns: tuple[int, int], name: str, layer_attr: Any) ->
 
 
 def _check_size(size: object, found: int, name: str) -> None:
-    if size is not None and mistake.whole("size", size) != found:
+    if size is not None and planning.differ(mistake.whole("size", size), found):
         raise mistake.invalid(
             f"size is {size} but the memory makes it {found}; leave size out", layer=name
         )

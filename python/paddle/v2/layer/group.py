@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from paddle.v2 import mistake, naming
 from paddle.v2.evaluator import Evaluator
-from paddle.v2.layer import scope
+from paddle.v2.layer import planning, scope
 from paddle.v2.layer.base import Finish, Layer, describe, make, one
 from paddle.v2.layer.mixed import mixed
 from paddle.v2.layer.projection import Projection, identity_projection
@@ -24,7 +24,7 @@ class StaticInput:
     def __init__(self, input: Layer, is_seq: bool = False, size: int | None = None) -> None:
         self.input = one("input", input)
         mistake.truth("is_seq", is_seq)
-        if size is not None and mistake.whole("size", size) != self.input.size:
+        if size is not None and planning.differ(mistake.whole("size", size), self.input.size):
             raise mistake.invalid(
                 f"size is {size} but the input has size {self.input.size}; leave size out",
                 layer=self.input.name,
@@ -41,7 +41,7 @@ class BaseGeneratedInput:
 def SubsequenceInput(input: Layer) -> Layer:  # noqa: N802
     """A layer of nested sequences, of which a step sees one sequence; the layer tells by itself."""
     layer = one("input", input)
-    if layer.shape["level"] != "nested":
+    if planning.differ(layer.shape["level"], "nested"):
         raise mistake.invalid(
             f"SubsequenceInput needs nested sequences but layer {layer.name!r} has none; feed it "
             "with a data type that ends in _sub_sequence",

@@ -1,6 +1,7 @@
 """Layers with a few learnt numbers: slopes, scales, windows, tensors, gates."""
 
 from paddle.v2 import activation, attr, mistake, naming
+from paddle.v2.layer import planning
 from paddle.v2.layer.base import Finish, Layer, describe, make, one
 from paddle.v2.layer.mixed import mixed
 from paddle.v2.layer.projection import dotmul_operator
@@ -34,7 +35,7 @@ def prelu(
                 "num_channels, or partial_sum instead"
             )
         channels = mistake.whole("num_channels", channels)
-        if parent.size % channels:
+        if planning.differ(parent.size % channels, 0):
             raise mistake.invalid(
                 f"num_channels {channels} does not divide the size of the input, {parent.size}"
             )

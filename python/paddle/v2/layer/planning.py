@@ -38,6 +38,11 @@ def sketched() -> Iterator[None]:
         _is_sketching = before
 
 
+def differ(said: object, found: object) -> bool:
+    """Whether what a program says of a layer is not what is found; unknown in a sketch, so no."""
+    return not _is_sketching and said != found
+
+
 def plan_layer(description: Mapping[str, Any], shapes: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The shape of a layer's output, and its parameters."""
     if _is_sketching:

@@ -8,6 +8,7 @@ import dataclasses
 from typing import Any
 
 from paddle.v2 import activation, attr, mistake, naming
+from paddle.v2.layer import planning
 from paddle.v2.layer.base import Finish, Layer, describe, one
 
 
@@ -30,7 +31,7 @@ def _recurrent(
     said = weights.said()
     attributes = {**description["attributes"], "has_bias": "wbias" in said}
     layer = Layer({**description, "attributes": attributes}, [one("input", input)], said)
-    if size is not None and mistake.whole("size", size) != layer.size:
+    if size is not None and planning.differ(mistake.whole("size", size), layer.size):
         raise mistake.invalid(
             f"size is {size} but the input, of size {one('input', input).size}, makes it "
             f"{layer.size}; leave size out, or give the input another",

@@ -3,6 +3,7 @@
 from typing import Any
 
 from paddle.v2 import mistake, naming
+from paddle.v2.layer import planning
 from paddle.v2.layer.base import Finish, Layer, describe, make, one, optional
 
 
@@ -38,7 +39,7 @@ def expand(
             "expand_level must be ExpandLevel.FROM_NO_SEQUENCE or ExpandLevel.FROM_SEQUENCE",
             expand_level=expand_level,
         )
-    if one("input", input).shape["level"] != wanted:
+    if planning.differ(one("input", input).shape["level"], wanted):
         raise mistake.invalid(
             f"expand_level {expand_level!r} expands a layer of level {wanted!r} but the input has "
             f"level {input.shape['level']!r}; give the other expand_level"

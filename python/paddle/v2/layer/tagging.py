@@ -1,11 +1,12 @@
 """Costs and answers for labels of sequences: linear chains (crf) and alignments (ctc)."""
 
 from paddle.v2 import attr, mistake, naming
+from paddle.v2.layer import planning
 from paddle.v2.layer.base import Finish, Layer, describe, make, one, optional
 
 
 def _check_size(size: object, input: Layer, layer: str) -> None:
-    if size is not None and mistake.whole("size", size) != input.size:
+    if size is not None and planning.differ(mistake.whole("size", size), input.size):
         raise mistake.invalid(
             f"size is {size} but the input has size {input.size}; leave size out", layer=layer
         )

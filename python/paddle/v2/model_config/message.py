@@ -90,8 +90,12 @@ def _field(number: int, type: str, value: Any) -> bytes:
         return _varint(number << 3 | _FOUR_BYTES) + struct.pack("<f", value)
     if type in ("uint", "int", "bool"):
         return _varint(number << 3 | _VARINT) + _varint(int(value))
-    content: bytes = value.encode() if type == "string" else value.SerializeToString()
+    content: bytes = value if type == "bytes" else _bytes(value)
     return _varint(number << 3 | _LENGTH) + _varint(len(content)) + content
+
+
+def _bytes(value: "str | Message") -> bytes:
+    return value.encode() if isinstance(value, str) else value.SerializeToString()
 
 
 def _varint(value: int) -> bytes:

@@ -1,10 +1,27 @@
-"""The messages of the original's `ModelConfig`, as far as networks here fill them.
+"""The messages of the original's `TrainerConfig` and `ModelConfig`, as far as they are filled here.
 
-Names and numbers of fields are the original's, of version 0.11. A type is `string`, `uint`, `int`,
-`bool`, `double`, `float`, or the name of a message; `*` behind it means any number of them.
+Names and numbers of fields are the original's, of version 0.11. A type is `string`, `bytes`,
+`uint`, `int`, `bool`, `double`, `float`, or the name of a message; `*` behind it means any number
+of them.
 """
 
 SCHEMA: dict[str, dict[str, tuple[int, str]]] = {
+    "TrainerConfig": {
+        "model_config": (1, "ModelConfig"),
+        "opt_config": (3, "OptimizationConfig"),
+        "config_file": (9, "string"),
+        # Our own description, in merged models; its number is far above those of the original.
+        "network": (1000, "bytes"),
+    },
+    "OptimizationConfig": {
+        "batch_size": (3, "uint"),
+        "algorithm": (4, "string"),
+        "learning_rate": (7, "double"),
+        "learning_rate_decay_a": (8, "double"),
+        "learning_rate_decay_b": (9, "double"),
+        "learning_method": (23, "string"),
+        "learning_rate_schedule": (27, "string"),
+    },
     "ModelConfig": {
         "type": (1, "string"),
         "layers": (2, "LayerConfig*"),

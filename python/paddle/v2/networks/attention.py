@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from paddle.v2 import activation, layer, mistake, naming
+from paddle.v2.layer import planning
 from paddle.v2.layer.base import Layer, one
 from paddle.v2.pooling import Sum
 
@@ -25,7 +26,7 @@ def simple_attention(
     """
     name = naming.choose(name, "simple_attention")
     projected = one("encoded_proj", encoded_proj)
-    if projected.size != one("decoder_state", decoder_state).size:
+    if planning.differ(projected.size, one("decoder_state", decoder_state).size):
         raise mistake.invalid(
             f"encoded_proj has size {projected.size} but decoder_state has size "
             f"{decoder_state.size}; they must be the same"
