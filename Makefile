@@ -23,8 +23,8 @@ test: lint build ## Run everything: format, lints, Rust tests, Python tests, the
 	@bash scripts/stage.sh "cargo test" cargo test $(CARGO_FLAGS) --workspace
 	@bash scripts/stage.sh "pytest" $(VENV)/bin/pytest -c python/pyproject.toml python/tests
 
-# CLUSTERS_SECONDS limits cold builds; CLUSTERS="minio" picks some.
-test-clusters: ## Run the stories that need MinIO or HDFS: builds what is cold, starts it, stops it
+# CLUSTERS_SECONDS limits the time; CLUSTERS="minio" picks some.
+test-clusters: ## Run the stories that need MinIO, HDFS or Kubernetes: builds what is cold, starts it, stops it
 	@bash scripts/clusters/run.sh $(CLUSTERS)
 
 # The rounds of a release; `make test` runs 10 of the first and 20 of the second.

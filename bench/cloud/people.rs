@@ -38,13 +38,14 @@ impl People {
         if history > 0 {
             repeat_in_history(server, history - 1).await;
         }
-        for number in 0..running {
-            let name = if number == 0 { TALKER.to_owned() } else { format!("running-{number}") };
-            people.submit(&mut connection, &name).await;
-        }
         if running > 0 {
+            people.submit(&mut connection, TALKER).await;
             people.until(&mut connection, TALKER, "running").await;
+        }
+        if running > 1 {
+            repeat_running(server, running - 1).await;
             people.until_all_run(&mut connection, running).await;
+            server.settle().await;
         }
         people
     }
@@ -156,14 +157,42 @@ fn with_latencies(mut latencies: Vec<Duration>, mut answer: Value) -> Value {
     answer
 }
 
-/// Copies the job that has ended: what a list reads is the same, whoever wrote it.
-async fn repeat_in_history(server: &Server, count: u32) {
+/// Copies the job that runs: the server finds them as it finds those that another server started,
+/// and the backend knows them by their ids.
+async fn repeat_running(server: &Server, count: u32) {
+    let pool = connect(server).await;
+    let others = "username, datacenter, spec, package, stage, state, reason, exit_code, cpu_milli, \
+                  memory_bytes, gpu_milli, replicas, trainers, started_ms, ended_ms, kill_ms, \
+                  is_kill_forced, is_removed_at_end, attempts, retry_ms, notes, revision, \
+                  is_forgotten, summary";
+    let copy = format!(
+        "WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < \
+         {count}) INSERT INTO jobs (uid, request, name, submitted_ms, change, workers, {others}) \
+         SELECT uid || '-' || i, request || i, 'running-' || i, submitted_ms - i, \
+         (SELECT value FROM counters WHERE name = 'change') + i, \
+         replace(workers, '{TALKER}-', 'running-' || i || '-'), {others} \
+         FROM jobs, numbers WHERE name = '{TALKER}'"
+    );
+    let count = format!("UPDATE counters SET value = value + {count} WHERE name = 'change'");
+    let mut write = pool.begin().await.unwrap();
+    sqlx::query(&copy).execute(&mut *write).await.unwrap();
+    sqlx::query(&count).execute(&mut *write).await.unwrap();
+    write.commit().await.unwrap();
+    pool.close().await;
+}
+
+async fn connect(server: &Server) -> AnyPool {
     sqlx::any::install_default_drivers();
     let url = match server.database.as_str() {
         EMBEDDED => format!("sqlite://{}/cloud.db", server.data_dir),
         url => url.to_owned(),
     };
-    let pool = AnyPool::connect(&url).await.unwrap();
+    AnyPool::connect(&url).await.unwrap()
+}
+
+/// Copies the job that has ended: what a list reads is the same, whoever wrote it.
+async fn repeat_in_history(server: &Server, count: u32) {
+    let pool = connect(server).await;
     let others = "username, datacenter, spec, package, stage, state, reason, exit_code, cpu_milli, \
                   memory_bytes, gpu_milli, replicas, trainers, started_ms, ended_ms, kill_ms, \
                   is_kill_forced, is_removed_at_end, attempts, retry_ms, workers, notes, revision, \

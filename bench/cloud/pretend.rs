@@ -17,6 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) const TALKER: &str = "talker";
 pub(crate) const QUICK: &str = "quick";
+const COPY: &str = "copy";
 /// What the talker prints.
 pub(crate) const LINES_PER_SECOND: u64 = 10;
 const LINE: &[u8] = b"Pass=0 Batch=100 samples=51200 AvgCost=0.693147 CurrentCost=0.693147 Eval: \
@@ -29,6 +30,14 @@ pub(crate) struct Pretend(Mutex<HashMap<String, JobRecord>>);
 impl Pretend {
     fn with<T>(&self, id: &str, work: impl FnOnce(&mut JobRecord) -> T) -> Result<T> {
         let mut jobs = self.0.lock().unwrap();
+        if !jobs.contains_key(id)
+            && let Some(template) = id.rsplit_once('-').and_then(|(known, _)| jobs.get(known))
+        {
+            // A copy of a job, of which only the database was told.
+            let (id, job) = (id.to_owned(), COPY.to_owned());
+            let record = JobRecord { id: id.clone(), job, ..template.clone() };
+            jobs.insert(id, record);
+        }
         let record = jobs.get_mut(id);
         record.map(work).ok_or_else(|| Error::new(Kind::NotFound, "there is no such job"))
     }
@@ -134,6 +143,7 @@ fn running(submission: &Submission) -> JobRecord {
         trainers_joined: None,
         restarted_for: None,
         leaving_ms: None,
+        was_stopped: false,
     };
     JobRecord {
         id: submission.id.clone(),

@@ -8,7 +8,13 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// In this time the pauses between two looks at a job have become as long as they get.
+const SETTLE: Duration = Duration::from_secs(8);
+const SETTLE_MAX: Duration = Duration::from_secs(180);
 
 /// What stands for the SQLite file of the data directory.
 pub(crate) const EMBEDDED: &str = "embedded";
@@ -76,6 +82,22 @@ impl Server {
             data_dir: data_dir.to_owned(),
             database: database.to_owned(),
             process,
+        }
+    }
+
+    /// Waits until the jobs that it took up are looked at as rarely as they will be.
+    pub(crate) async fn settle(&self) {
+        let began = Instant::now();
+        let mut last = f64::MAX;
+        loop {
+            let before = self.processor_seconds();
+            tokio::time::sleep(SECOND).await;
+            let used = self.processor_seconds() - before;
+            if began.elapsed() > SETTLE && used > 0.9 * last {
+                return;
+            }
+            assert!(began.elapsed() < SETTLE_MAX, "the server does not come to rest");
+            last = used;
         }
     }
 

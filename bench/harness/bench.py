@@ -36,6 +36,8 @@ class Bench:
         self.lines: list[str] = []
         self.tables: list[Table] = []
         self.others_share = 0.0
+        # A benchmark whose own servers count as others may set it higher.
+        self.others_share_max = machine.OTHERS_SHARE_MAX
 
     def size(self, full: Size, smoke: Size) -> Size:
         """The first, or the second when only a sign of life is wanted."""
@@ -127,8 +129,8 @@ class Bench:
         )
 
     def _save(self) -> None:
-        if self.others_share > machine.OTHERS_SHARE_MAX:
-            raise HarnessError(_busy(self.others_share, "during the run"))
+        if self.others_share > self.others_share_max:
+            raise HarnessError(_busy(self.others_share, "during the run", self.others_share_max))
         target = SCRATCH.parent / self.name / "RESULTS.md"
         with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False) as file:
             file.write("\n".join(self.lines) + "\n")
@@ -137,8 +139,7 @@ class Bench:
         print(f"kept in {target.relative_to(SCRATCH.parents[1])}", file=sys.stderr)
 
 
-def _busy(share: float, when: str) -> str:
-    limit = machine.OTHERS_SHARE_MAX
+def _busy(share: float, when: str, limit: float = machine.OTHERS_SHARE_MAX) -> str:
     return (
         f"results are not kept: other processes used {share:.0%} of the processors {when}, more "
         f"than {limit:.0%} (load average {number(machine.load())}); wait until the machine is "

@@ -32,5 +32,9 @@ wheel() {
         make -C "$1" --no-print-directory wheel "FEATURES=$features" >&2
         WHEEL=$(ls "$1"/dist/*.whl)
     fi
+    if [ ! -f "$WHEEL" ]; then
+        echo "$0: there is no wheel $WHEEL" >&2
+        exit 1
+    fi
     echo "$WHEEL"
 }

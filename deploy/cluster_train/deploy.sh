@@ -6,6 +6,10 @@ if [ $# -ne 2 ]; then
     echo "usage: sh deploy.sh PACKAGE DIR" >&2
     exit 2
 fi
+if ! tar -tzf "$1" ./bin/cluster_train.sh >/dev/null 2>&1; then
+    echo "$0: $1 is not there, or no package that build.sh made" >&2
+    exit 1
+fi
 mkdir -p "$2"
 directory=$(cd "$2" && pwd)
 # The list of receivers is the user's own.

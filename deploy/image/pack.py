@@ -51,7 +51,7 @@ def pack(arguments):
 def describe(sums, arguments):
     """The configuration of an image with layers of these checksums."""
     config = {
-        "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"],
+        "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
         "WorkingDir": arguments.directory,
         "Entrypoint": [arguments.entrypoint] if arguments.entrypoint else None,
     }

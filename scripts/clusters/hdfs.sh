@@ -28,6 +28,9 @@ POM
     mvn -q -f "$fresh/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$JARS.new"
     mv "$JARS.new" "$JARS"
     ;;
+seconds)
+    echo 0
+    ;;
 start)
     directory=$2
     read -r rpc http < <(free_ports 2)

@@ -52,6 +52,11 @@ pub fn parse(words: &[String]) -> Result<Option<Wanted>> {
     let mut flags = Vec::new();
     let mut words = words.iter().peekable();
     while let Some(word) = words.next() {
+        if word.trim().is_empty() {
+            let message = "a word of the command line is blank: a backslash that continues a line is \
+                           the last character of the line, without a space behind it";
+            return Err(Error::invalid(message).with("word", word.escape_debug()));
+        }
         let Some(bare) = word.strip_prefix('-') else {
             let message = "this is no flag: write --name value, and quote what has spaces";
             return Err(Error::invalid(message).with("word", word.escape_debug()));
@@ -99,7 +104,9 @@ fn split(text: &str) -> (&str, Option<String>) {
 
 /// Whether a word belongs to the flag before it: what is no flag itself, and negative numbers.
 fn is_value(word: &str) -> bool {
-    !word.starts_with('-') || word[1..].starts_with(|c: char| c.is_ascii_digit())
+    let is_blank = !word.is_empty() && word.trim().is_empty();
+    let is_flag = word.starts_with('-') && !word[1..].starts_with(|c: char| c.is_ascii_digit());
+    !is_blank && !is_flag
 }
 
 fn wanted(given: &[(&str, String)], flags: Vec<String>) -> Result<Wanted> {
@@ -244,6 +251,11 @@ mod tests {
         insta::assert_snapshot!(error("-f a.py -j a/b"), @"a job name cannot have '/': use letters, digits, `-`, `.` and `_` (name: a/b, position: 2, flag: --job_name)");
         insta::assert_snapshot!(error("-f a.py -j a -c ls"), @"--shell is not supported: a receiver runs no commands of users; put them into private_script of thirdparty/before_hook.sh, which runs on every node");
         insta::assert_snapshot!(error("-f a.py -j a stray"), @"this is no flag: write --name value, and quote what has spaces (word: stray)");
+        // As in `--num_nodes 1 \\ `, with a space behind the backslash.
+        for words in [["--num_nodes", "1", " "], ["--job_name", "a", " \t"]] {
+            let error = parse(&words.map(str::to_owned)).unwrap_err().to_string();
+            assert!(error.contains("without a space behind it"), "{error}");
+        }
         insta::assert_snapshot!(error("-f a.py -j a --where"), @"--where needs a value: --where=…");
     }
 }

@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::path::Path;
 use std::sync::Arc;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
@@ -17,8 +18,11 @@ pub fn start(folder: Option<&Path>, name: &str) -> Result<()> {
         let file = Arc::new(open(&folder.join(name))?);
         layers.push(fmt::layer().with_writer(file).with_target(false).with_ansi(false).boxed());
     }
+    // This client logs failures that it also returns.
+    let shown =
+        Targets::new().with_default(LevelFilter::INFO).with_target("kube_client", LevelFilter::OFF);
     // A program that has set up logging of its own keeps it.
-    let _ = tracing_subscriber::registry().with(layers).with(LevelFilter::INFO).try_init();
+    let _ = tracing_subscriber::registry().with(layers).with(shown).try_init();
     Ok(())
 }
 

@@ -5,6 +5,8 @@
 mod cloud {
     #[path = "../launch/component.rs"]
     pub(crate) mod component;
+    #[path = "../launch/repository.rs"]
+    pub(crate) mod repository;
     #[path = "../launch/slurm_cluster.rs"]
     pub(crate) mod slurm_cluster;
     #[path = "../launch/sshd.rs"]

@@ -11,6 +11,9 @@ mod kubernetes {
     #[expect(dead_code, reason = "the tests of the cloud use the rest")]
     pub(crate) mod user;
 
+    #[path = "../launch/repository.rs"]
+    pub(crate) mod repository;
+
     mod backend;
     mod cloud;
     mod cluster;

@@ -4,8 +4,10 @@
 
 mod launch {
     pub(crate) mod component;
+    pub(crate) mod installed;
     pub(crate) mod job;
     pub(crate) mod processes;
+    pub(crate) mod repository;
     pub(crate) mod slurm_cluster;
     pub(crate) mod sshd;
 

@@ -101,15 +101,15 @@ fn servers_that_do_not_listen_are_named_when_the_time_is_over() {
 /// Names resolve a while after pods run: a trainer that comes first waits.
 #[test]
 fn a_trainer_waits_for_a_server_that_comes_later() {
-    let (listener, port) = listener();
-    drop(listener);
+    // An address of its own: ports of the usual one are taken by others meanwhile.
+    let address = TcpListener::bind("127.0.0.77:0").unwrap().local_addr().unwrap().to_string();
     let variables = [
         ("ENTRY", "echo trained"),
         ("PADDLE_TRAINER_ID", "0"),
-        ("PADDLE_INIT_PSERVERS", &format!("127.0.0.1:{port}")),
+        ("PADDLE_INIT_PSERVERS", address.as_str()),
     ];
     let child = pod(&["start_trainer", "v2"], &variables).stdout(Stdio::piped()).spawn().unwrap();
-    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
+    let listener = TcpListener::bind(&address).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(text(&output.stdout), "trained\n");
     drop(listener);
@@ -193,7 +193,67 @@ fn a_server_finds_its_place_among_the_servers_by_its_name() {
     let ready = lines.next().unwrap().unwrap();
     assert!(ready.contains("\"role\":\"pserver\"") && ready.contains("\"rank\":1"), "{ready}");
     signal(&child, "TERM");
-    assert!(child.wait().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}
+
+/// It ends in order, and its job is not over: the cluster must not take that for success.
+#[test]
+fn a_server_that_a_signal_ended_has_failed() {
+    for (verb, reaches_pod) in
+        [("start_pserver", true), ("start_pserver", false), ("start_master", true)]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("data"), "line\n").unwrap();
+        let data = format!("--dataset={}/data", folder.path().display());
+        let arguments: &[&str] = match verb {
+            "start_master" => &[verb, "--", "--port=0", &data],
+            _ => &[verb],
+        };
+        let variables = [
+            ("PADDLE_INIT_PSERVERS", "localhost"),
+            ("POD_NAME", "localhost"),
+            ("PADDLE_PORT", "0"),
+        ];
+        let mut child = pod(arguments, &variables)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let ready = lines.next().unwrap().unwrap();
+        assert!(ready.contains("paddle_ready"), "{ready}");
+        let pid = child.id();
+        let children = format!("/proc/{pid}/task/{pid}/children");
+        let server = std::fs::read_to_string(children).unwrap().trim().to_owned();
+        let target = if reaches_pod { pid.to_string() } else { server };
+        assert!(Command::new("kill").args(["-TERM", &target]).status().unwrap().success());
+        let told = text(
+            &child
+                .wait_with_output()
+                .map(|output| {
+                    assert_eq!(output.status.code(), Some(if reaches_pod { 143 } else { 1 }));
+                    output.stderr
+                })
+                .unwrap(),
+        );
+        assert!(told.contains("a signal ended it before the job was over"), "{told}");
+    }
+}
+
+/// Without a shell, which would add words of its own.
+#[test]
+fn a_program_in_place_of_the_entry_is_run_as_it_is() {
+    let run_program = |words: &[&str]| {
+        let arguments = [&["start_trainer", "v2", "--"], words].concat();
+        let output = run(&arguments, &[("PADDLE_TRAINER_ID", "0"), ("ENTRY", "exit 9")]);
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    assert_eq!(run_program(&["echo", "a b", "$HOME"]).1, "a b $HOME\n");
+    let (code, _, told) = run_program(&["sh", "-c", "kill -KILL $$"]);
+    assert_eq!((code, told.contains("Killed")), (Some(137), false), "{told}");
+    let (code, _, told) = run_program(&["no-such-command"]);
+    assert_eq!(code, Some(127), "{told}");
+    assert!(told.contains("there is no such command in PATH"), "{told}");
 }
 
 #[test]

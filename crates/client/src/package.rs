@@ -1,6 +1,6 @@
 //! A program's directory as a list of files by their content.
 //!
-//! `.git` and `__pycache__` stay at home, wherever they are. Links are followed, because the
+//! `.git`, `__pycache__` and `.paddle`, which may hold a password, stay at home, wherever they are. Links are followed, because the
 //! program on the other side should find what it finds here; a link in a circle or to nowhere, and
 //! what is neither file nor directory, is refused by its name instead of left out.
 
@@ -26,7 +26,7 @@ pub struct Package {
     pub empty_folders: Vec<String>,
 }
 
-const LEFT_OUT: [&str; 2] = [".git", "__pycache__"];
+const LEFT_OUT: [&str; 3] = [".git", ".paddle", "__pycache__"];
 const DEPTH_MAX: usize = 64;
 
 impl Package {
@@ -194,6 +194,7 @@ mod tests {
         write(folder.path(), "data/words.txt", "");
         write(folder.path(), "data/__pycache__/x.pyc", "x");
         write(folder.path(), ".git/HEAD", "x");
+        write(folder.path(), ".paddle/config", "x");
         write(folder.path(), ".hidden", "print(1)\n");
         fs::create_dir(folder.path().join("output")).unwrap();
         let package = Package::scan(folder.path()).unwrap();

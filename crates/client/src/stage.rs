@@ -97,7 +97,7 @@ impl Receiver {
         for file in &share.files {
             let target = inside(workspace, &file.target)?;
             make_above(&target)?;
-            File::create(partial(&target)).map_err(unwritable(&target))?;
+            File::create(partial(workspace, file)).map_err(unwritable(&target))?;
             let before = parts.len();
             let mut offset = 0;
             loop {
@@ -116,7 +116,8 @@ impl Receiver {
             if is_over.load(Ordering::Relaxed) {
                 return;
             }
-            let done = self.fetch_part(file, &target, (offset, bytes)).and_then(|()| {
+            let unfinished = partial(workspace, file);
+            let done = self.fetch_part(file, &unfinished, (offset, bytes)).and_then(|()| {
                 let is_whole = {
                     let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
                     let count = left.entry(file.number).or_default();
@@ -126,7 +127,7 @@ impl Receiver {
                 if !is_whole {
                     return Ok(());
                 }
-                std::fs::rename(partial(&target), &target).map_err(unwritable(&target))?;
+                std::fs::rename(&unfinished, &target).map_err(unwritable(&target))?;
                 see(file, &target)
             });
             if let Err(error) = done {
@@ -150,9 +151,9 @@ impl Receiver {
         let number = file.number.to_string();
         let path = path::fill(path::STAGE_FILE, &[&self.job, &number]);
         let call = get(format!("{path}?offset={offset}&bytes={bytes}"), "fetch its data");
-        let (part, _) =
+        let part =
             self.patiently(|| checked(self.once(&call)?.into_body().into_reader(), bytes))?;
-        let opened = File::options().write(true).open(partial(target));
+        let opened = File::options().write(true).open(target);
         let file = opened.map_err(unwritable(target))?;
         file.write_all_at(&part, offset).map_err(unwritable(target))
     }
@@ -256,11 +257,9 @@ fn make_above(target: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(unwritable(folder))
 }
 
-/// The name of a file that is not whole.
-fn partial(target: &Path) -> PathBuf {
-    let mut name = target.as_os_str().to_owned();
-    name.push(".part");
-    name.into()
+/// Where a file is that is not whole: nowhere that the name of another file of the data could be.
+fn partial(workspace: &Path, file: &SharedFile) -> PathBuf {
+    workspace.join(format!(".fetched-{}", file.number))
 }
 
 fn unwritable(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
@@ -270,6 +269,18 @@ fn unwritable(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_are_not_whole_have_names_of_no_other_file() {
+        let file = |number, target: &str| SharedFile { number, target: target.into(), bytes: 1 };
+        let workspace = Path::new("/package");
+        let files = [file(0, "train/a"), file(1, "train/a.part")];
+        let unfinished = files.each_ref().map(|file| partial(workspace, file));
+        assert_ne!(unfinished[0], unfinished[1]);
+        for file in &files {
+            assert!(!unfinished.contains(&inside(workspace, &file.target).unwrap()));
+        }
+    }
 
     #[test]
     fn nothing_is_written_outside_of_the_workspace() {

@@ -15,6 +15,8 @@ use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body, SendBody};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections that are kept for the next request: as many as there are requests at the same time.
+const CONNECTIONS: usize = 16;
 /// How long a server may take until it begins to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long nothing may move on a connection.
@@ -59,6 +61,8 @@ impl Transport {
             .http_status_as_error(false)
             // A redirect is told, not followed: the token is for this server alone.
             .max_redirects(0)
+            .max_idle_connections(CONNECTIONS)
+            .max_idle_connections_per_host(CONNECTIONS)
             .user_agent(concat!("paddlecloud/", env!("CARGO_PKG_VERSION")))
             .timeout_resolve(limit(CONNECT_TIMEOUT))
             .timeout_connect(limit(CONNECT_TIMEOUT))

@@ -1,13 +1,16 @@
-//! Servers that a real one is not: busy, cut off, of somebody else. Each answers a list of replies,
-//! one per connection, and remembers what it was asked.
+//! Servers that a real one is not: busy, cut off, of somebody else. Most answer a list of replies,
+//! one per connection, and remember what they were asked.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use client::{Client, Datacenter, Profile};
 use contract::Kind;
 use contract::api::user::NewUser;
+use contract::checksum::Checksum;
+use contract::path::PfsPath;
 use contract::secret::Secret;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 const PLACES: &str = r#"[{"name": "dc", "backend": "local", "notes": []}]"#;
@@ -133,4 +136,43 @@ fn a_name_cannot_leave_its_place_in_a_path() {
     let _ = server.client().job("../../users?x=#\r\nA: b");
     let path = "/api/v2/datacenters/dc/jobs/..%2F..%2Fusers%3Fx%3D%23%0D%0AA%3A%20b";
     assert_eq!(server.asked()[1], format!("GET {path} HTTP/1.1"));
+}
+
+/// Answers every request of a connection, those for a file by its content and checksum.
+fn serve_file(stream: TcpStream, content: &[u8]) {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if reader.read_line(&mut head).unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        let body = match head.starts_with("GET /api/v2/files/content?") {
+            true => [content, &Checksum::of(content).0].concat(),
+            false => PLACES.as_bytes().to_vec(),
+        };
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+        reader.get_mut().write_all(&[head.as_bytes(), &body].concat()).unwrap();
+    }
+}
+
+#[test]
+fn the_parts_of_a_file_come_over_one_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connections = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&connections);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            count.fetch_add(1, Ordering::SeqCst);
+            std::thread::spawn(move || serve_file(stream.unwrap(), b"content"));
+        }
+    });
+    let client = Server { port, asked: Arc::default() }.client();
+    let path = PfsPath::parse("/pfs/dc/home/wuyi/file", "dc").unwrap();
+    for offset in [0, 7, 14] {
+        assert_eq!(client.read_range(&path, "etag", offset, 7).unwrap(), b"content");
+    }
+    assert_eq!(connections.load(Ordering::SeqCst), 1);
 }

@@ -9,10 +9,11 @@ use crate::replica::ReplicaId;
 use crate::submission::Submission;
 use crate::supervisor::files;
 use crate::supervisor::message::Event;
+use contract::job::FaultTolerance;
 use contract::ready::Ready;
 use contract::role::Role;
 use contract::state::{JobState, ReplicaState, State};
-use contract::{Error, Result, exit};
+use contract::{Error, Kind, Result, exit};
 use disk::Access;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
@@ -141,6 +142,9 @@ pub struct ReplicaRecord {
     pub metrics: Option<serde_json::Value>,
     /// How many trainers a server has served, as it said when it ended.
     pub trainers_joined: Option<u32>,
+    /// Whether a server has said that a signal ended it while it had trainers to wait for.
+    #[serde(default)]
+    pub was_stopped: bool,
     /// Why it was started again alone the last time.
     #[serde(default)]
     pub restarted_for: Option<String>,
@@ -165,6 +169,31 @@ impl JobRecord {
             pservers: submission.spec.pservers,
             ..JobRecord::default()
         }
+    }
+
+    /// Refuses a number of trainers that a job with this tolerance cannot get now.
+    ///
+    /// # Errors
+    /// Says which numbers the job may have, or that it has ended.
+    pub fn check_scale(&self, tolerance: Option<FaultTolerance>, trainers: u32) -> Result<()> {
+        let refuse = |kind, message: &str| {
+            let error = Error::new(kind, message).with("id", &self.id);
+            Err(error.with("trainers", self.trainers).with("wanted", trainers))
+        };
+        let Some(FaultTolerance { min_trainers, max_trainers }) = tolerance else {
+            let message = "the number of trainers of this job is fixed: to change it while it \
+                           runs, submit it with min_trainers and max_trainers";
+            return refuse(Kind::Unsupported, message);
+        };
+        if !(min_trainers..=max_trainers).contains(&trainers) {
+            let message =
+                format!("this job may have from {min_trainers} to {max_trainers} trainers");
+            return refuse(Kind::Invalid, &message);
+        }
+        if self.state.is_final() || self.ending.is_some() {
+            return refuse(Kind::Conflict, "the job has ended");
+        }
+        Ok(())
     }
 
     /// Makes room for the replicas of a plan. Those that are known keep their number of attempts:
@@ -247,6 +276,7 @@ impl JobRecord {
             Event::Farewell { replica, farewell } => {
                 let Some(record) = self.replica_mut(*replica) else { return false };
                 record.trainers_joined = Some(farewell.trainers_joined);
+                record.was_stopped = farewell.was_stopped;
             }
             Event::Exited { replica, code, message } => {
                 let Some(record) = self.replica_mut(*replica) else { return false };
@@ -265,7 +295,7 @@ impl JobRecord {
             record.failures += u32::from(record.leaving_ms.is_none());
             record.restarted_for = Some(record.reason());
         }
-        record.leaving_ms = None;
+        (record.leaving_ms, record.was_stopped) = (None, false);
         record.state = ReplicaState::Starting;
         record.started_ms = Some(now_ms);
         record.ready = None;
@@ -367,6 +397,7 @@ impl ReplicaRecord {
             log,
             metrics: None,
             trainers_joined: None,
+            was_stopped: false,
             restarted_for: None,
             leaving_ms: None,
         }
@@ -386,6 +417,10 @@ impl ReplicaRecord {
         let next = match code {
             0 if is_early && !is_ending => {
                 self.message = Some("it ended before it was ready".to_owned());
+                ReplicaState::Failed
+            }
+            0 if self.was_stopped && !is_ending => {
+                self.message = Some("a signal ended it before the job was over".to_owned());
                 ReplicaState::Failed
             }
             0 => ReplicaState::Succeeded,

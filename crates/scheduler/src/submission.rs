@@ -230,6 +230,9 @@ pub struct KubernetesPlace {
     /// Whose namespace it is, where every user has one: it is made for them.
     #[serde(default)]
     pub tenant: Option<Tenant>,
+    /// Whether the job is one of Volcano; `None` where the cluster is asked whether it has that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volcano: Option<bool>,
 }
 
 /// The user of a namespace, and what they may do there.

@@ -14,12 +14,22 @@
 # All files are under KUBE_HOME (default ${XDG_CACHE_HOME:-~/.cache}/paddlecloud/kubernetes).
 . "$(dirname "$(realpath "$0")")/common.sh"
 
+is_installed() {
+  local program
+  for program in etcd containerd ctr runc iptables conntrack ip unshare sysctl openssl python3 gcc curl; do
+    command -v "$program" >/dev/null || return
+  done
+  [ -x /usr/lib/cni/ptp ] && [ -e /usr/include/stdio.h ]
+}
+
 install() {
   need_root
-  apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends --no-upgrade \
-    etcd-server containerd runc containernetworking-plugins iptables conntrack \
-    iproute2 util-linux procps openssl python3 gcc libc6-dev curl
+  if ! is_installed; then
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends --no-upgrade \
+      etcd-server containerd runc containernetworking-plugins iptables conntrack \
+      iproute2 util-linux procps openssl python3 gcc libc6-dev curl
+  fi
   # Unpacked, not installed: busybox and busybox-static exclude each other, and the static one crashes in getaddrinfo.
   local directory=$KUBE_HOME/images/busybox
   [ -x "$directory/bin/busybox" ] && return
@@ -101,13 +111,16 @@ remove_cgroups() {
 }
 
 load() {
-  local archive socket
+  local archive socket import imports=()
   need_cluster
   for archive in "$@"; do
+    # All nodes at once: each unpacks for itself.
     for socket in "$RUN"/node*/containerd.sock; do
-      ctr -a "$socket" -n k8s.io images import "$archive"
+      ctr -a "$socket" -n k8s.io images import "$archive" &
+      imports+=($!)
     done
   done
+  for import in "${imports[@]}"; do wait "$import"; done
 }
 
 logs() {

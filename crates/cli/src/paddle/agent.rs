@@ -3,13 +3,11 @@
 
 use crate::attach::follow::runtime;
 use crate::attach::signals;
-use crate::rank::find_rank;
-use contract::secret::Secret;
-use contract::{Error, Kind, Result};
-use scheduler::meeting::{CONDUCTOR, KEY, Meeting, Member};
+use crate::rank;
+use contract::{Kind, Result};
+use scheduler::meeting::{CONDUCTOR, KEY, Member};
 use scheduler::mpi::rank::Rank;
 use scheduler::slurm::{Agent, plan};
-use scheduler::ssh::node;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -30,30 +28,21 @@ pub(crate) struct Args {
     nics: String,
 }
 
+/// How long programs may take to end that Slurm has told to: longer than its KillWait usually is.
+const LAST: Duration = Duration::from_secs(120);
 /// The node's name in Slurm, and the GPUs that it gave to the job there.
 const NODE: &str = "SLURMD_NODENAME";
 const GPUS: &str = "CUDA_VISIBLE_DEVICES";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     cli::logging::start(None, "")?;
-    let variable = |name: &'static str| {
-        std::env::var(name).map_err(|_| {
-            let message = "this command is for Slurm, not for people: use paddle launch";
-            Error::invalid(message).with("missing", name)
-        })
-    };
-    let meeting = Meeting {
-        key: Secret::new(variable(KEY)?),
-        conductors: variable(CONDUCTOR)?.split(',').map(str::to_owned).collect(),
-        patience: Duration::from_secs(args.patience),
-        may_repeat: true,
-    };
+    let meeting = rank::meeting("Slurm", args.patience)?;
     let config = crate::node::config()?;
     let directory = match args.directory.strip_prefix("~/") {
         Some(below) => config.home.join(below),
         None => PathBuf::from(&args.directory),
     };
-    let rank = find_rank()?;
+    let rank = rank::find_rank()?;
     let directory = directory.join(rank.rank.to_string());
     let agent = Agent {
         meeting,
@@ -66,10 +55,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
         let mut stops = signals::listen()?;
+        let mut run = std::pin::pin!(agent.run());
         tokio::select! {
-            outcome = agent.run() => outcome.map(|()| ExitCode::SUCCESS),
-            // Slurm ends the allocation, and has told the supervisor and the programs too.
+            outcome = &mut run => outcome.map(|()| ExitCode::SUCCESS),
+            // Slurm ends the allocation, and has told the programs too. It kills what is still there
+            // after its KillWait; until then they save what they have, and the conductor hears it.
             Some(stop) = stops.recv() => {
+                let _ = tokio::time::timeout(LAST, run).await;
                 Ok(ExitCode::from(u8::try_from(stop.exit_code).unwrap_or(1)))
             }
         }
@@ -86,21 +78,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// How this agent introduces itself.
 fn member(args: &Args, rank: &Rank, directory: &Path) -> Result<Member> {
-    let address = match args.nics.as_str() {
-        "" => String::new(),
-        nic => node::address_of(nic)?.to_string(),
-    };
-    let own_name = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    // Two levels below what is this node's alone: supervisors note there who has which GPU.
+    let own = rank::member(rank, directory.join("job").join("machine"), &args.nics)?;
     let gpus = std::env::var(GPUS).unwrap_or_default();
     let gpus = gpus.split(',').map(str::trim).filter(|name| !name.is_empty());
     Ok(Member {
-        rank: rank.rank,
-        size: rank.size,
-        machine: std::env::var(NODE).unwrap_or_else(|_| own_name()),
-        address,
-        paddle: crate::this_program()?.program.to_string_lossy().into_owned(),
-        // Two levels below what is this node's alone: supervisors note there who has which GPU.
-        directory: directory.join("job").join("machine"),
+        machine: std::env::var(NODE).unwrap_or(own.machine),
         gpus: gpus.map(str::to_owned).collect(),
+        ..own
     })
 }

@@ -9,7 +9,7 @@ use scheduler::meeting::{CONDUCTOR, KEY, Meeting, Member};
 use scheduler::mpi::join;
 use scheduler::mpi::rank::{self, Rank};
 use scheduler::ssh;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -31,21 +31,27 @@ pub(crate) const ORDERLY: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     cli::logging::start(None, "")?;
+    let meeting = meeting("mpirun", args.patience)?;
+    let rank = find_rank()?;
+    let own = member(&rank, args.directory.join(rank.rank.to_string()), &args.nics)?;
+    runtime()?.block_on(follow(&meeting, &own))
+}
+
+/// How a process that `starter` was told to start finds the conductor.
+pub(crate) fn meeting(starter: &str, patience_seconds: u64) -> Result<Meeting> {
     let variable = |name: &'static str| {
         std::env::var(name).map_err(|_| {
-            let message = "this command is for mpirun, not for people: use paddle launch";
+            let message =
+                format!("this command is for {starter}, not for people: use paddle launch");
             Error::invalid(message).with("missing", name)
         })
     };
-    let meeting = Meeting {
+    Ok(Meeting {
         key: Secret::new(variable(KEY)?),
         conductors: variable(CONDUCTOR)?.split(',').map(str::to_owned).collect(),
-        patience: Duration::from_secs(args.patience),
+        patience: Duration::from_secs(patience_seconds),
         may_repeat: true,
-    };
-    let rank = find_rank()?;
-    let own = member(&rank, &args.directory, &args.nics)?;
-    runtime()?.block_on(follow(&meeting, &own))
+    })
 }
 
 /// Which rank this process is. It ends with the process that started it: where `mpirun` is killed
@@ -56,9 +62,9 @@ pub(crate) fn find_rank() -> Result<Rank> {
     rank::find(|name| std::env::var(name).ok())
 }
 
-/// How this rank introduces itself. Its supervisor's directory is no other rank's, also where
+/// How this rank introduces itself. Its supervisor's `directory` must be no other rank's, also where
 /// machines share their homes.
-pub(crate) fn member(rank: &Rank, directory: &Path, nic: &str) -> Result<Member> {
+pub(crate) fn member(rank: &Rank, directory: PathBuf, nic: &str) -> Result<Member> {
     let address = match nic {
         "" => String::new(),
         nic => ssh::node::address_of(nic)?.to_string(),
@@ -69,7 +75,7 @@ pub(crate) fn member(rank: &Rank, directory: &Path, nic: &str) -> Result<Member>
         machine: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         address,
         paddle: crate::this_program()?.program.to_string_lossy().into_owned(),
-        directory: directory.join(rank.rank.to_string()),
+        directory,
         gpus: Vec::new(),
     })
 }

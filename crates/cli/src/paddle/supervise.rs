@@ -14,6 +14,9 @@ pub(crate) struct Args {
     /// Use a PID namespace where that is permitted
     #[arg(long)]
     namespace: bool,
+    /// End with the input alone: SIGTERM is for the programs, which get it too
+    #[arg(long)]
+    patient: bool,
     /// Be the inner process
     #[arg(long)]
     keeper: bool,
@@ -25,10 +28,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     cli::logging::start(None, "")?;
     if args.keeper {
-        return keeper::run(&args.directory, args.in_namespace).map(|()| ExitCode::SUCCESS);
+        let kept = keeper::run(&args.directory, args.in_namespace, args.patient);
+        return kept.map(|()| ExitCode::SUCCESS);
     }
     let mut keeper = Command::new(super::this_program()?.program);
     keeper.args(["supervise", "--keeper", "--directory"]).arg(&args.directory);
-    let code = guard::run(&args.directory, args.namespace, keeper)?;
+    if args.patient {
+        keeper.arg("--patient");
+    }
+    let code = guard::run(&args.directory, args.namespace, args.patient, keeper)?;
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }

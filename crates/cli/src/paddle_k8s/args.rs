@@ -62,7 +62,8 @@ pub(crate) struct Trainer {
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct More {
-    /// More flags for the server, or for `paddle train`
+    /// More flags for the server, or for `paddle train`; for v2 a program with its arguments, in
+    /// place of ENTRY
     #[arg(last = true, value_name = "FLAGS")]
     pub(crate) flags: Vec<String>,
 }

@@ -1,6 +1,6 @@
 //! The program of a pod: which command, in which directory.
 
-use crate::args::{Trainer, Verb, Version};
+use crate::args::{More, Trainer, Verb, Version};
 use contract::env::Environment;
 use contract::role::Role;
 use contract::{Error, Result};
@@ -21,7 +21,7 @@ pub(crate) fn check(verb: &Verb, environment: &Environment) -> Result<()> {
     };
     let is_v1 = matches!(verb, Verb::StartTrainer(Trainer { version: Version::V1, .. }));
     let runs_entry = match verb {
-        Verb::StartTrainer(_) => !is_v1,
+        Verb::StartTrainer(Trainer { more, .. }) => !is_v1 && more.flags.is_empty(),
         Verb::StartNewTrainer | Verb::StartFluid => true,
         Verb::StartPserver(_) | Verb::StartMaster(_) => false,
     };
@@ -62,6 +62,12 @@ pub(crate) fn command(verb: &Verb, environment: &Environment) -> Result<Command>
             command.arg("train").arg(format!("--config={}", environment.topology));
             command.args(std::env::var("OUTPUT").ok().map(|path| format!("--save_dir={path}")));
             command.args(&more.flags);
+            command
+        }
+        // No shell, which would say something of its own about a program that is killed.
+        Verb::StartTrainer(Trainer { more: More { flags }, .. }) if !flags.is_empty() => {
+            let mut command = Command::new(&flags[0]);
+            command.args(&flags[1..]);
             command
         }
         Verb::StartTrainer(_) | Verb::StartNewTrainer | Verb::StartFluid => {

@@ -51,11 +51,11 @@ fn run(args: &PaddleK8s) -> Result<ExitCode> {
             }
             let command = command::command(&args.verb, &environment)?;
             let ended = program::run(command, &environment, &mut signals).await?;
-            let exit_code = outcome::tell(ended.status);
+            let exit_code = outcome::tell(&ended, environment.role);
             let is_trainer = environment.role == Role::Trainer;
             // What is not there will not be there the second time either.
             let is_hopeless = matches!(exit_code, 0 | NOT_EXECUTABLE | NOT_FOUND);
-            if ended.is_on_request || is_hopeless || !is_trainer || restarts >= args.restarts {
+            if ended.signal.is_some() || is_hopeless || !is_trainer || restarts >= args.restarts {
                 return Ok(code(exit_code));
             }
             environment.attempt += 1;

@@ -3,9 +3,14 @@
 //! the container.
 
 use contract::env::Environment;
+use contract::exit::from_signal;
+use contract::ready::Farewell;
+use contract::role::Role;
 use contract::{Error, Result};
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
+use scheduler::lines::Lines;
+use scheduler::supervisor::not_started;
 use std::fs::{File, OpenOptions};
 use std::io::{PipeReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -20,9 +25,14 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// How a program ended.
 pub(crate) struct Ended {
-    pub(crate) status: WaitStatus,
-    /// Whether a signal was passed on to it.
-    pub(crate) is_on_request: bool,
+    /// Its exit code, 128 + signal; 126 and 127 as a shell uses them.
+    pub(crate) code: i32,
+    /// Why it could not be started.
+    pub(crate) message: Option<String>,
+    /// The last signal that was passed on to it.
+    pub(crate) signal: Option<Signal>,
+    /// Whether a server has said that a signal ended it while it had trainers to wait for.
+    pub(crate) was_stopped: bool,
 }
 
 /// Runs a command until it ends.
@@ -34,19 +44,23 @@ pub(crate) async fn run(
     // A group of its own: a shell would keep a signal to itself.
     command.process_group(0);
     let log = open_log(environment)?;
-    let copied = match log {
-        Some(file) => Some(copy(&mut command, file)?),
-        None => None,
+    let copied = match (log, environment.role) {
+        (None, Role::Trainer) => None,
+        (log, _) => Some(copy(&mut command, log)?),
     };
-    let child = command.spawn().map_err(|source| {
-        Error::io("cannot run the program", source)
-            .with("program", command.get_program().to_string_lossy())
-    })?;
+    let child = match command.spawn() {
+        Ok(child) => child,
+        Err(source) => {
+            let program = command.get_program().to_string_lossy();
+            let (code, message) = not_started(&program, &source);
+            return Ok(Ended { code, message: Some(message), signal: None, was_stopped: false });
+        }
+    };
     // Ours to close, so that the output ends with the program.
     drop(command);
     let pid = Pid::from_child(&child);
     let mut ended = reap(pid)?;
-    let mut is_on_request = false;
+    let mut passed_on = None;
     let status = loop {
         tokio::select! {
             status = &mut ended => {
@@ -55,15 +69,19 @@ pub(crate) async fn run(
             Some(signal) = signals.recv() => {
                 // It may just have ended.
                 let _ = kill_process_group(pid, signal);
-                is_on_request = true;
+                passed_on = Some(signal);
             }
         }
     };
+    let mut was_stopped = false;
     if let Some(copied) = copied {
         // Its end is told either way; what comes later is of nobody who is waited for.
-        let _ = tokio::time::timeout(OUTPUT_PATIENCE, copied).await;
+        let last = tokio::time::timeout(OUTPUT_PATIENCE, copied).await;
+        was_stopped = matches!(last, Ok(Ok(Some(Farewell { was_stopped: true, .. }))));
     }
-    Ok(Ended { status, is_on_request })
+    let killed = status.terminating_signal().map(from_signal);
+    let code = status.exit_status().or(killed).unwrap_or(1);
+    Ok(Ended { code, message: None, signal: passed_on, was_stopped })
 }
 
 /// Waits for every child, and tells about one of them.
@@ -102,32 +120,37 @@ fn open_log(environment: &Environment) -> Result<Option<File>> {
     OpenOptions::new().create(true).append(true).open(&path).map(Some).map_err(refused)
 }
 
-/// Sends the output of a command to a file and to our own; resolves when it has ended.
-fn copy(command: &mut Command, file: File) -> Result<oneshot::Receiver<()>> {
+/// Sends the output of a command to our own and, with its errors, to a file. Resolves when it has ended, to the last
+/// line of a server.
+fn copy(command: &mut Command, file: Option<File>) -> Result<oneshot::Receiver<Option<Farewell>>> {
     let refused = |source| Error::io("cannot take the program's output", source);
     let (reader, writer) = std::io::pipe().map_err(refused)?;
-    command.stderr(writer.try_clone().map_err(refused)?).stdout(writer);
+    if file.is_some() {
+        command.stderr(writer.try_clone().map_err(refused)?);
+    }
+    command.stdout(writer);
     let (sender, receiver) = oneshot::channel();
     let work = move || {
-        copy_all(reader, file);
         // Nobody waits any more when the output stayed open for too long.
-        let _ = sender.send(());
+        let _ = sender.send(copy_all(reader, file));
     };
     std::thread::Builder::new().name("output".to_owned()).spawn(work).map_err(refused)?;
     Ok(receiver)
 }
 
-fn copy_all(mut reader: PipeReader, mut file: File) {
+fn copy_all(mut reader: PipeReader, mut file: Option<File>) -> Option<Farewell> {
     let mut piece = vec![0; PIECE_BYTES];
-    let mut is_kept = true;
+    let (mut lines, mut farewell) = (Lines::default(), None);
     while let Ok(count @ 1..) = reader.read(&mut piece) {
         let piece = &piece[..count];
-        if is_kept && let Err(error) = file.write_all(piece) {
+        if let Some(Err(error)) = file.as_mut().map(|file| file.write_all(piece)) {
             // A full disk must not stop the program, and its output is also in the pod's log.
-            is_kept = false;
+            file = None;
             crate::listening::say(&format!("the log file ends here: {error}"));
         }
         let mut output = std::io::stdout().lock();
         let _ = output.write_all(piece).and_then(|()| output.flush());
+        lines.feed(piece, |line| farewell = Farewell::parse(line).ok().flatten().or(farewell));
     }
+    farewell
 }

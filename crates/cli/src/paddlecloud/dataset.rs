@@ -96,7 +96,8 @@ fn list(paths: &[PathBuf]) -> Result<Vec<(String, PathBuf)>> {
                 for entry in std::fs::read_dir(path).map_err(refused)? {
                     let file = entry.map_err(refused)?.path();
                     if !std::fs::metadata(&file).map_err(refused)?.is_file() {
-                        let message = "a data set is a list of files: this is none";
+                        let message = "a data set is a list of files, and this is none: name files, \
+                                       or a directory that has only files";
                         return Err(Error::invalid(message).with("file", file.display()));
                     }
                     files.push((name_of(&file)?, file));

@@ -4,7 +4,6 @@ use crate::args::Globals;
 use crate::cloud::connect;
 use crate::get::workers;
 use crate::view::{View, capital, perhaps};
-use cli::output::Output;
 use cli::time;
 use contract::Result;
 use contract::api::job::JobDetail;
@@ -25,18 +24,13 @@ pub(crate) struct Args {
 
 pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
     let detail = connect(globals)?.job(&args.job)?;
-    let mut output = Output::open();
-    match args.view.is_table() {
-        true => {
-            for (name, value) in lines(&detail) {
-                output.line(format_args!("{name:<12} {}", value.replace('\n', " ")))?;
-            }
-            output.line("")?;
-            args.view.print(&mut output, &detail.workers, |rows| workers(rows))?;
+    args.view.tell(&detail, |output| {
+        for (name, value) in lines(&detail) {
+            output.line(format_args!("{name:<12} {}", value.replace('\n', " ")))?;
         }
-        false => args.view.print(&mut output, &detail, |_| unreachable!("no table"))?,
-    }
-    output.close()?;
+        output.line("")?;
+        args.view.print(output, &detail.workers, |rows| workers(rows))
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,7 +6,7 @@ use crate::view::{Table, View, capital, clear, perhaps};
 use cli::output::Output;
 use cli::time;
 use client::{Client, Rows, Which};
-use contract::api::cluster::{Datacenter, Queue};
+use contract::api::cluster::{Datacenter, Queue, clock};
 use contract::api::job::{Job, Worker};
 use contract::api::quota::Quota;
 use contract::api::registry::Registry;
@@ -280,11 +280,10 @@ fn registries(registries: &[Registry]) -> Table {
 fn queues(datacenters: &[Datacenter]) -> Table {
     let rows = datacenters.iter().flat_map(|datacenter| {
         datacenter.queues.iter().map(|queue| {
-            let limit = queue.time_limit_seconds_max.map(Duration::from_secs);
             vec![
                 queue.name.clone(),
                 datacenter.name.clone(),
-                limit.map_or_else(|| "unlimited".to_owned(), time::span),
+                queue.time_limit_seconds_max.map_or_else(|| "unlimited".to_owned(), clock),
                 queue.kind.word().to_owned(),
                 queue.nodes_max.map_or_else(|| "unlimited".to_owned(), |most| most.to_string()),
                 priorities(queue),

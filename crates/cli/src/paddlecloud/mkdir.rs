@@ -26,9 +26,9 @@ pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
     let mut output = Output::open();
     let mut failures = Vec::new();
     for text in &args.paths {
-        output.line(format_args!("mkdir {text}"))?;
-        if let Err(error) = client.pfs_path(text).and_then(|path| client.make_directory(&path)) {
-            failures.push((text.clone(), error));
+        match client.pfs_path(text).and_then(|path| client.make_directory(&path)) {
+            Ok(_) => output.line(format_args!("mkdir {text}"))?,
+            Err(error) => failures.push((text.clone(), error)),
         }
     }
     output.close()?;

@@ -45,14 +45,14 @@ impl MovingArgs {
     pub(crate) fn watch(&self, direction: Direction, items: &[Item]) -> Shown {
         let is_terminal = std::io::stderr().is_terminal();
         let bytes = items.iter().map(|item| item.bytes).sum();
-        let state = State { moved: 0, ended: 0, failures: Vec::new(), told: Instant::now() };
+        let state =
+            State { moved: 0, done: 0, ended: 0, failures: Vec::new(), told: Instant::now() };
         Shown {
             direction,
             is_verbose: self.verbose || (!is_terminal && items.len() <= LINES_MAX),
             is_terminal,
             bar: progress(bytes, Unit::Bytes),
             files: items.len(),
-            bytes,
             began: Instant::now(),
             state: Mutex::new(state),
         }
@@ -80,7 +80,6 @@ pub(crate) struct Shown {
     is_terminal: bool,
     bar: ProgressBar,
     files: usize,
-    bytes: u64,
     began: Instant,
     state: Mutex<State>,
 }
@@ -88,6 +87,8 @@ pub(crate) struct Shown {
 struct State {
     /// Bytes that went over the network.
     moved: u64,
+    /// Bytes of files that are where they should be.
+    done: u64,
     ended: usize,
     failures: Vec<(String, Error)>,
     told: Instant,
@@ -107,16 +108,18 @@ impl Watcher for Shown {
             let message = error.chain();
             Error::new(error.kind(), message)
         });
-        self.tell(&name, outcome.moved_bytes, error);
+        let done = if error.is_none() { item.bytes } else { 0 };
+        self.tell(&name, (outcome.moved_bytes, done), error);
     }
 }
 
 impl Shown {
     /// One file more.
-    fn tell(&self, name: &str, moved: u64, error: Option<Error>) {
+    fn tell(&self, name: &str, (moved, done): (u64, u64), error: Option<Error>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.ended += 1;
         state.moved += moved;
+        state.done += done;
         match error {
             Some(error) => state.failures.push((name.to_owned(), error)),
             None if self.is_verbose => {
@@ -148,10 +151,10 @@ impl Shown {
             "{} {done} {}, {} in {seconds:.1} s ({rate}/s)",
             word(self.direction),
             if done == 1 { "file" } else { "files" },
-            size::human(self.bytes),
+            size::human(state.done),
         );
-        if failures.is_empty() && state.moved < self.bytes {
-            let spared = size::human(self.bytes - state.moved);
+        if failures.is_empty() && state.moved < state.done {
+            let spared = size::human(state.done - state.moved);
             line.push_str(&format!("; {spared} were there already"));
         }
         say(&line);

@@ -22,8 +22,8 @@ pub(crate) fn shown(text: &str) -> String {
 pub(crate) fn fail(mut failures: Vec<(String, Error)>, what: &str, all: usize) -> Result<()> {
     if all == 1 {
         return failures.pop().map_or(Ok(()), |(name, error)| {
-            let is_told = error.context().any(|(key, _)| key == "path");
-            Err(if is_told { error } else { error.with("path", shown(&name)) })
+            let is_told = error.to_string().contains(&name);
+            Err(if is_told { error } else { error.with("file", shown(&name)) })
         });
     }
     for (name, error) in &failures {

@@ -44,14 +44,7 @@ pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
         [path] => {
             let client = connect(globals)?;
             let link = client.publish(&client.pfs_path(path)?)?;
-            match args.view.is_table() {
-                true => {
-                    let mut output = Output::open();
-                    output.line(&link.url)?;
-                    output.close()?;
-                }
-                false => args.view.show(&link, |_| table(&[]))?,
-            }
+            args.view.tell(&link, |output| output.line(&link.url))?;
         }
         _ => return Err(Error::invalid("one file at a time: `paddlecloud publish PFSPATH`")),
     }

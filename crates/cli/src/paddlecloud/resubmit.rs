@@ -4,7 +4,6 @@ use crate::args::Globals;
 use crate::cloud::{connect, say};
 use crate::submit;
 use crate::view::View;
-use cli::output::Output;
 use contract::{Result, name};
 use std::process::ExitCode;
 
@@ -48,11 +47,6 @@ pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
         None => say(&format!("this runs what {} has now", spec.package)),
     }
     let job = client.submit(&spec, digest)?;
-    let mut output = Output::open();
-    match args.view.is_table() {
-        true => output.line(format_args!("{} submitted.", job.name))?,
-        false => args.view.print(&mut output, &job, |_| unreachable!("no table"))?,
-    }
-    output.close()?;
+    args.view.tell(&job, |output| output.line(format_args!("{} submitted.", job.name)))?;
     submit::after(&client, &job.name, &job.uid, args.follow, args.wait)
 }

@@ -189,7 +189,7 @@ fn outside() -> Result<cloud::Outside> {
         .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
         .collect();
     let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
-    let (python, mut exposed) = python().unwrap_or_default();
+    let (python, mut exposed) = python(&directory).unwrap_or_default();
     exposed.push(directory.clone());
     // The Python itself, not a script in front of it that jobs may not see.
     let path = match python.as_os_str().is_empty() {
@@ -212,9 +212,12 @@ const PYTHON_SCRIPT: &str = "import os, sys\n\
     print(os.path.realpath(path) if path and os.path.isdir(path) else '')";
 
 /// Where the Python of jobs is: the directory of its program, and directories that it needs.
-fn python() -> Option<(PathBuf, Vec<PathBuf>)> {
-    let answer = ["python3", "python"].iter().find_map(|name| {
-        let mut command = std::process::Command::new(name);
+///
+/// It is the one beside this command, where `paddle train` looks for it too, else that of `PATH`.
+fn python(beside: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
+    let programs = [beside.join("python3"), PathBuf::from("python3"), PathBuf::from("python")];
+    let answer = programs.iter().find_map(|program| {
+        let mut command = std::process::Command::new(program);
         command.args(["-I", "-c", PYTHON_SCRIPT]).stdin(Stdio::null());
         command.output().ok().filter(|output| output.status.success())
     })?;

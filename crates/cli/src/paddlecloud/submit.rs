@@ -4,7 +4,7 @@ use crate::args::Globals;
 use crate::cloud::{connect, say};
 use crate::view::View;
 use crate::{logs, spec, wait};
-use cli::output::{Output, Unit, progress};
+use cli::output::{Unit, progress};
 use client::{Client, Package, Progress};
 use contract::Result;
 use contract::job::Priority;
@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Submit job to PaddlePaddle Cloud.
 ///
 /// PACKAGE is the directory of the program. If it is here, its files are sent, only those that the
-/// server does not have; `.git` and `__pycache__` are left out. A path that begins with /pfs/ is
-/// in the cloud already and used as it is.
+/// server does not have; `.git`, `.paddle` and `__pycache__` are left out. A path that begins
+/// with /pfs/ is in the cloud already and used as it is.
 ///
 ///   paddlecloud submit -jobname my-job -parallelism 2 -pservers 2 -entry "python train.py" ./ctr
 #[derive(Debug, clap::Args)]
@@ -135,12 +135,7 @@ pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
         None => None,
     };
     let job = client.submit(&spec, digest)?;
-    let mut output = Output::open();
-    match args.view.is_table() {
-        true => output.line(format_args!("{} submitted.", job.name))?,
-        false => args.view.print(&mut output, &job, |_| unreachable!("no table"))?,
-    }
-    output.close()?;
+    args.view.tell(&job, |output| output.line(format_args!("{} submitted.", job.name)))?;
     after(&client, &job.name, &job.uid, args.follow, args.wait)
 }
 

@@ -35,6 +35,26 @@ impl View {
         value: &T,
         table: impl FnOnce(&T) -> Table,
     ) -> Result<()> {
+        self.print_or(output, value, |output| table(value).print(output, self.form == Form::Wide))
+    }
+
+    /// Prints a value, in full or as `text` tells it to people.
+    pub(crate) fn tell<T: Serialize>(
+        self,
+        value: &T,
+        text: impl FnOnce(&mut Output) -> Result<()>,
+    ) -> Result<()> {
+        let mut output = Output::open();
+        self.print_or(&mut output, value, text)?;
+        output.close()
+    }
+
+    fn print_or<T: Serialize>(
+        self,
+        output: &mut Output,
+        value: &T,
+        text: impl FnOnce(&mut Output) -> Result<()>,
+    ) -> Result<()> {
         match self.form {
             Form::Json => output.json(value),
             Form::Yaml => {
@@ -42,8 +62,7 @@ impl View {
                     .map_err(|source| Error::new(Kind::Io, "cannot render YAML").because(source))?;
                 output.bytes(text.as_bytes())
             }
-            Form::Text => table(value).print(output, false),
-            Form::Wide => table(value).print(output, true),
+            Form::Text | Form::Wide => text(output),
         }
     }
 
@@ -56,11 +75,6 @@ impl View {
         let mut output = Output::open();
         self.print(&mut output, value, table)?;
         output.close()
-    }
-
-    /// Whether people read it.
-    pub(crate) fn is_table(self) -> bool {
-        matches!(self.form, Form::Text | Form::Wide)
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::args::Globals;
 use crate::cloud::connect;
 use crate::view::View;
-use cli::output::Output;
 use contract::Result;
 use std::process::ExitCode;
 
@@ -19,16 +18,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
     let why = connect(globals)?.why(&args.job)?;
-    let mut output = Output::open();
-    match args.view.is_table() {
-        true => {
-            output.line(format_args!("{}: {}", why.state, why.sentence))?;
-            for note in &why.notes {
-                output.line(format_args!("note: {note}"))?;
-            }
-        }
-        false => args.view.print(&mut output, &why, |_| unreachable!("no table"))?,
-    }
-    output.close()?;
+    args.view.tell(&why, |output| {
+        output.line(format_args!("{}: {}", why.state, why.sentence))?;
+        why.notes.iter().try_for_each(|note| output.line(format_args!("note: {note}")))
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,7 @@
 //! One job under test: a folder of its own, submitted through the trait to a place, and whether
 //! anything of it is left on this machine.
 
+use super::either::Either;
 use super::processes::{arguments, processes_with};
 use contract::job::JobSpec;
 use contract::port::Ports;
@@ -37,6 +38,9 @@ pub(crate) trait Harness: Sync {
 
     /// Makes the job another user's, where the place has such jobs.
     fn confine(&self, _: &mut Submission) {}
+
+    /// Removes what it made for a job beside the folder.
+    fn leave(&self, _: &Submission) {}
 }
 
 /// How long anything may take. Only a failure waits so long.
@@ -48,7 +52,7 @@ const SHARED: &str = "shared";
 /// One job, or several that share a folder of jobs.
 pub(crate) struct Job<'a> {
     pub(crate) harness: &'a dyn Harness,
-    pub(crate) jobs: Jobs,
+    pub(crate) jobs: Either,
     pub(crate) submission: Submission,
     folder: tempfile::TempDir,
     runtime: Runtime,
@@ -100,6 +104,7 @@ impl<'a> Job<'a> {
             release: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let jobs = Jobs { root: folder.path().join("jobs"), paddle };
+        let jobs = Either::of(jobs, &submission.place);
         let runtime = Runtime::new().unwrap();
         Job { harness, jobs, submission, folder, runtime }
     }
@@ -252,6 +257,7 @@ impl Drop for Job<'_> {
         while !self.processes().is_empty() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
+        self.harness.leave(&self.submission);
     }
 }
 

@@ -2,15 +2,20 @@
 
 use super::component;
 use super::job::Harness;
+use super::repository;
 use super::slurm_cluster::{self, Cluster};
 use super::sshd::{self, Machines};
+use contract::port::Ports;
 use scheduler::Submission;
 use scheduler::ssh::host::parse_hosts;
 use scheduler::submission::{
-    LocalPlace, Mount, MpiPlace, MpiStart, Package, Place, RunAs, Sandbox, SlurmPlace, SshPlace,
+    KubernetesPlace, LocalPlace, Mount, MpiPlace, MpiStart, Package, Place, RunAs, Sandbox,
+    SlurmPlace, SshPlace, Volume, VolumeSource,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 fn environment() -> BTreeMap<String, String> {
     std::env::vars().collect()
@@ -60,7 +65,7 @@ impl Sandboxed {
     /// What programs need of directories that others may not enter.
     fn sandbox() -> Sandbox {
         let paddle = Path::new(env!("CARGO_BIN_EXE_paddle")).parent().unwrap();
-        let environment = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv");
+        let environment = repository::path(".venv");
         let python = environment.join("bin/python").canonicalize();
         let installed = python.ok().and_then(|python| Some(python.ancestors().nth(2)?.to_owned()));
         let exposed = [Some(paddle.to_owned()), environment.canonicalize().ok(), installed];
@@ -214,5 +219,88 @@ impl Harness for Slurm {
 
     fn many(&self) -> u32 {
         8
+    }
+}
+
+/// The cluster of `make test-clusters`, whose nodes see the files of this machine. Every job has a
+/// namespace of its own.
+pub(crate) struct Kubernetes {
+    home: PathBuf,
+    uses_volcano: bool,
+}
+
+impl Kubernetes {
+    pub(crate) fn find(uses_volcano: bool) -> Option<Kubernetes> {
+        match std::env::var_os("PADDLE_TEST_KUBERNETES") {
+            Some(home) => Some(Kubernetes { home: home.into(), uses_volcano }),
+            None => {
+                let note = b"skipped: there is no cluster, run make test-clusters\n";
+                std::io::Write::write_all(&mut std::io::stderr(), note).unwrap();
+                None
+            }
+        }
+    }
+
+    fn kubectl(&self, words: &[&str]) {
+        let mut command = Command::new(self.home.join("bin/kubectl"));
+        command.args(words).env("KUBECONFIG", self.home.join("run/admin.kubeconfig"));
+        let output = command.env("KUBECACHEDIR", self.home.join("run/kubectl-cache")).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// A directory of this machine, at the same path in pods.
+    fn volume(path: &Path, is_read_only: bool) -> Volume {
+        let text = path.to_str().unwrap().to_owned();
+        let source = VolumeSource::HostPath { path: text.clone() };
+        let here = (!is_read_only).then(|| path.to_owned());
+        Volume { source, path: text, sub_path: String::new(), is_read_only, here }
+    }
+}
+
+impl Harness for Kubernetes {
+    fn place(&self, folder: &Path, _: u32) -> Place {
+        let namespace = folder.file_name().unwrap().to_str().unwrap().to_lowercase();
+        self.kubectl(&["create", "namespace", &namespace]);
+        let commands = Path::new(env!("CARGO_BIN_EXE_paddle")).parent().unwrap();
+        Place::Kubernetes(KubernetesPlace {
+            kubeconfig: Some(self.home.join("run/admin.kubeconfig")),
+            namespace,
+            image: "paddlecloud/paddle:v1".to_owned(),
+            volumes: vec![Kubernetes::volume(folder, false), Kubernetes::volume(commands, true)],
+            volcano: Some(self.uses_volcano),
+            ..KubernetesPlace::default()
+        })
+    }
+
+    fn package(&self, folder: &Path) -> String {
+        folder.join("package").to_str().unwrap().to_owned()
+    }
+
+    fn workspace(&self, folder: &Path, _: u32) -> PathBuf {
+        folder.join("package")
+    }
+
+    fn many(&self) -> u32 {
+        4
+    }
+
+    /// Its name without capitals is that of the namespace, which must be a new one.
+    fn folder(&self) -> tempfile::TempDir {
+        static TRIALS: AtomicU32 = AtomicU32::new(0);
+        let number = TRIALS.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("trial-{}-{number}-", std::process::id());
+        tempfile::Builder::new().prefix(&prefix).tempdir().unwrap()
+    }
+
+    /// Pods have addresses of their own, so all servers can have the same port.
+    fn confine(&self, submission: &mut Submission) {
+        submission.spec.ports = Ports::default();
+    }
+
+    fn leave(&self, submission: &Submission) {
+        if let Place::Kubernetes(place) = &submission.place {
+            self.kubectl(&["delete", "namespace", &place.namespace, "--wait=false"]);
+        }
     }
 }

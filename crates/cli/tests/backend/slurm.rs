@@ -160,6 +160,29 @@ fn a_job_that_slurm_is_told_to_cancel_is_killed() {
     assert_eq!(record.reason, format!("job {number} was cancelled in Slurm"));
 }
 
+/// The partition's limit is a minute, and the job has none of its own. Programs are told, and have
+/// until Slurm kills everything to save what they have.
+#[test]
+fn a_time_limit_of_slurm_strikes_and_programs_may_save_what_they_have() {
+    let Some(slurm) = Slurm::find() else { return };
+    let script = "trap 'echo saved > saved-$PADDLE_TRAINER_ID; exit 9' TERM; \
+                  touch started-$PADDLE_TRAINER_ID; while :; do sleep 0.1; done";
+    let mut job = named(Job::new(&slurm, 2, script), "limited-1");
+    place(&mut job).partition = "short".to_owned();
+    job.submit();
+    job.await_file(0, "started-0");
+    job.await_file(1, "started-1");
+    let number = number(slurm.0, &job);
+    let record = job.await_end();
+    assert_eq!(record.state, JobState::Failed, "{record:#?}");
+    let reason = "Slurm ended it after the time limit of its partition";
+    assert!(record.reason.starts_with(reason), "{}", record.reason);
+    assert!(record.reason.ends_with(&format!("(job {number})")), "{}", record.reason);
+    for rank in 0..2 {
+        job.await_file(rank, &format!("saved-{rank}"));
+    }
+}
+
 /// The job keeps its nodes: it does not wait in the queue again because a process died.
 #[test]
 fn a_killed_agent_is_a_fault_like_any_other() {

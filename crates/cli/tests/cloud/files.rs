@@ -55,6 +55,21 @@ fn files_and_directories_go_there_and_back_as_they_are() {
 }
 
 #[test]
+fn what_is_no_file_is_not_taken_for_an_empty_one() {
+    let server = Server::start();
+    let wu = Person::new(&server, "wu");
+    wu.write("a", "a");
+    wu.says(&["cp", "a", &wu.pfs("a")]).ok();
+    // As a job could.
+    std::os::unix::fs::symlink("a", wu.on_disk(&server).join("link")).unwrap();
+    insta::assert_snapshot!(wu.says(&["cat", &wu.pfs("link")]).failed(2), @"paddlecloud: this is a link, a pipe or a socket that a job has made, and no file (path: /pfs/local/home/wu/link)");
+    insta::assert_snapshot!(wu.says(&["cat", &wu.pfs("")]).failed(2), @"paddlecloud: this is a directory, and no file (path: /pfs/local/home/wu)");
+    // Nor is something made that is not.
+    let said = wu.says(&["mkdir", &wu.pfs("a"), &wu.pfs("b")]);
+    assert_eq!((said.out.as_str(), said.code), ("mkdir /pfs/local/home/wu/b\n", 1), "{said:?}");
+}
+
+#[test]
 fn cp_is_as_careful_as_the_systems_own() {
     let server = Server::start();
     let wu = Person::new(&server, "wu");
@@ -90,7 +105,7 @@ fn cp_is_as_careful_as_the_systems_own() {
     wu.says(&["mv", &wu.pfs("again/a"), &wu.pfs("again/z")]).ok();
     assert_eq!(wu.says(&["file", "ls", &wu.pfs("again")]).ok(), "b\nz\n");
     assert!(wu.says(&["tree", &wu.pfs("again/z")]).failed(2).contains("this is a file"));
-    insta::assert_snapshot!(wu.says(&["mv", "-n", &wu.pfs("again/z"), &file]).failed(1), @"paddlecloud: there is something already (path: /pfs/local/home/wu/file) (path: /pfs/local/home/wu/again/z)");
+    insta::assert_snapshot!(wu.says(&["mv", "-n", &wu.pfs("again/z"), &file]).failed(1), @"paddlecloud: there is something already (path: /pfs/local/home/wu/file) (file: /pfs/local/home/wu/again/z)");
     assert!(
         wu.says(&["mv", &wu.pfs("again"), &wu.pfs("again/in")]).failed(2).contains("into itself")
     );

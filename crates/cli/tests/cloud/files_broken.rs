@@ -58,6 +58,9 @@ fn a_disk_quota_holds_against_uploads_that_race() {
     // Small files count, too; what replaces a file of the same size fits.
     wu.write("small", "x");
     assert!(wu.says(&["cp", "small", &wu.pfs("")]).failed(1).contains("disk quota"));
+    wu.write("tiny", "x");
+    let said = wu.says(&["cp", "small", "tiny", &wu.pfs("")]);
+    assert!(said.failed(1).contains("Uploaded 0 files, 0 B"), "{said:?}");
     let kept = fs::read_dir(wu.on_disk(&server)).unwrap().next().unwrap().unwrap().file_name();
     let kept = kept.to_str().unwrap();
     wu.says(&["cp", kept, &wu.pfs("")]).ok();

@@ -61,6 +61,35 @@ impl<'a> Job<'a> {
         self
     }
 
+    /// As on a cluster that has none.
+    fn without_volcano(mut self) -> Self {
+        let Place::Kubernetes(place) = &mut self.submission.place else { return self };
+        place.volcano = Some(false);
+        self
+    }
+
+    /// Removes the pod of a replica as whoever empties a node does.
+    fn evict(&self, replica: &str) {
+        let pod = format!("{}-{replica}", self.id());
+        let eviction = serde_json::json!({
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod},
+        });
+        let path = format!("/api/v1/namespaces/default/pods/{pod}/eviction");
+        self.cluster.tell(&["create", "--raw", &path, "-f", "-"], &eviction.to_string());
+    }
+
+    /// Kills the program in the pod of the first server.
+    fn kill_server(&self) {
+        let script = "for file in $(grep -lzx '[p]server' /proc/[0-9]*/cmdline); do \
+                      kill -KILL $(echo $file | cut -d/ -f3); done";
+        let pod = format!("{}-pserver-0", self.id());
+        self.cluster.ask(&["exec", &pod, "--", "sh", "-c", script]);
+    }
+
+    fn await_text(&self, replica: &str, words: &str) {
+        wait_for(words, || self.text(replica).contains(words).then_some(()));
+    }
+
     fn id(&self) -> &str {
         &self.submission.id
     }
@@ -179,6 +208,74 @@ fn a_failing_trainer_ends_the_job_with_its_exit_code() {
     job.forget();
 }
 
+/// Old and new servers are never mixed: the job ends, or all pods start again.
+#[test]
+fn a_server_that_dies_ends_the_job_or_starts_it_again() {
+    let Some(cluster) = Cluster::find() else { return };
+    let script = "echo attempt $PADDLE_ATTEMPT; [ $PADDLE_ATTEMPT = 1 ] || sleep 1000";
+    for has_volcano in [true, false] {
+        let job = Job::new(&cluster, &format!("server-{has_volcano}"), 1, script);
+        let job = if has_volcano { job } else { job.without_volcano() };
+        job.submit();
+        job.await_text("trainer-0", "attempt 0");
+        job.kill_server();
+        let record = job.await_end();
+        assert_eq!((record.state, record.exit_code), (JobState::Failed, Some(137)), "{record:#?}");
+        assert!(record.reason.contains("pserver-0 failed"), "{}", record.reason);
+        job.forget();
+    }
+    let job = Job::new(&cluster, "server-again", 1, script).with(|spec| spec.restarts = 1);
+    job.submit();
+    job.await_text("trainer-0", "attempt 0");
+    job.kill_server();
+    let record = job.await_end();
+    assert_eq!((record.state, record.rounds), (JobState::Succeeded, 1), "{record:#?}");
+    job.forget();
+}
+
+/// A StatefulSet and an Indexed Job: what trainers printed is there after the end, servers are not,
+/// and what only Volcano can do is refused.
+#[test]
+fn a_job_runs_without_volcano() {
+    let Some(cluster) = Cluster::find() else { return };
+    let script = "echo trainer $PADDLE_TRAINER_ID of $TRAINERS at $PADDLE_INIT_PSERVERS";
+    let job = Job::new(&cluster, "plain", 2, script).without_volcano();
+    assert_eq!(job.submit(), Accepted::New);
+    assert_eq!(job.submit(), Accepted::Known);
+    let record = job.await_end();
+    assert_eq!((record.state, record.exit_code), (JobState::Succeeded, Some(0)), "{record:#?}");
+    assert!(record.notes.iter().any(|note| note.contains("without Volcano")), "{record:#?}");
+    for rank in 0..2 {
+        let text = job.text(&format!("trainer-{rank}"));
+        let servers = "plain-pserver-0.plain,plain-pserver-1.plain";
+        assert!(text.contains(&format!("trainer {rank} of 2 at {servers}\n")), "{text}");
+    }
+    let servers = cluster.ask(&["get", "pods", "-l", "paddle-job-pserver=plain", "-o", "name"]);
+    assert_eq!(servers, "");
+    job.forget();
+    let job = Job::new(&cluster, "plain", 1, "true").without_volcano();
+    let job = job.with(|spec| spec.queue = "fast".to_owned());
+    let refused = job.runtime.block_on(job.backend.submit(&job.submission, None)).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Unsupported);
+    assert!(refused.to_string().contains("queue cannot be honoured"), "{refused}");
+    job.assert_nothing_is_left();
+}
+
+/// Neither a whole job that does not fit nor one of which a part does is silent about it.
+#[test]
+fn without_volcano_a_job_that_does_not_fit_says_why() {
+    let Some(cluster) = Cluster::find() else { return };
+    let job = Job::new(&cluster, "plain-big", 1, "true").without_volcano();
+    let job = job.with(|spec| spec.resources.trainer.cpu = Some(Quantity::whole(400)));
+    job.submit();
+    let record =
+        wait_for("it waits", || Some(job.observe()).filter(|record| record.reason.contains("cpu")));
+    assert!(!record.state.is_final(), "{record:#?}");
+    job.kill();
+    assert_eq!(job.await_end().state, JobState::Killed);
+    job.forget();
+}
+
 #[test]
 fn a_failed_program_is_started_again_when_asked_for() {
     let Some(cluster) = Cluster::find() else { return };
@@ -242,19 +339,56 @@ fn a_refused_job_leaves_nothing() {
 fn an_evicted_pod_starts_the_job_again() {
     let Some(cluster) = Cluster::find() else { return };
     let script = "echo round $PADDLE_ATTEMPT; [ $PADDLE_ATTEMPT = 1 ] || sleep 1000";
-    let job = Job::new(&cluster, "evicted", 1, script).with(|spec| spec.restarts = 1);
+    for victim in ["trainer-0", "pserver-0"] {
+        let id = format!("evicted-{victim}");
+        let job = Job::new(&cluster, &id, 1, script).with(|spec| spec.restarts = 1);
+        job.submit();
+        job.await_text("trainer-0", "round 0");
+        job.evict(victim);
+        let record = job.await_end();
+        assert_eq!((record.state, record.rounds), (JobState::Succeeded, 1), "{record:#?}");
+        // Both lives are in the log.
+        let text = job.text_of_all("trainer-0");
+        assert!(text.contains("round 0\n") && text.contains("round 1\n"), "{text}");
+        job.forget();
+    }
+}
+
+/// Another server would take its name, with none of its values.
+#[test]
+fn without_volcano_an_evicted_server_ends_the_job() {
+    let Some(cluster) = Cluster::find() else { return };
+    let job = Job::new(&cluster, "plain-evicted", 1, "echo started; sleep 1000").without_volcano();
     job.submit();
-    wait_for("it runs", || job.text("trainer-0").contains("round 0").then_some(()));
-    let pod = "evicted-trainer-0";
-    let eviction = serde_json::json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}});
-    let path = format!("/api/v1/namespaces/default/pods/{pod}/eviction");
-    cluster.tell(&["create", "--raw", &path, "-f", "-"], &eviction.to_string());
+    job.await_text("trainer-0", "started");
+    assert_eq!(job.observe().state, JobState::Running);
+    job.evict("pserver-0");
     let record = job.await_end();
-    assert_eq!((record.state, record.rounds), (JobState::Succeeded, 1), "{record:#?}");
-    // Both lives are in the log.
-    let text = job.text_of_all("trainer-0");
-    assert!(text.contains("round 0\n") && text.contains("round 1\n"), "{text}");
+    assert_eq!((record.state, record.exit_code), (JobState::Failed, Some(1)), "{record:#?}");
+    assert_eq!(record.culprit, Some("pserver-0".parse().unwrap()), "{record:#?}");
+    let words = "pod plain-evicted-pserver-0 was deleted before the job was over";
+    assert!(record.reason.contains(words), "{}", record.reason);
     job.forget();
+}
+
+/// Not even a scheduler sees a pod that the namespace's quota forbids.
+#[test]
+fn a_quota_that_is_exceeded_is_named() {
+    let Some(cluster) = Cluster::find() else { return };
+    cluster.ask(&["create", "quota", "small", "--hard=pods=1"]);
+    for has_volcano in [true, false] {
+        let job = Job::new(&cluster, &format!("quota-{has_volcano}"), 1, "true");
+        let job = if has_volcano { job } else { job.without_volcano() };
+        job.submit();
+        let is_told = |record: &JobRecord| record.reason.contains("exceeded quota: small");
+        let record = wait_for("it says why", || Some(job.observe()).filter(is_told));
+        assert!(!record.state.is_final(), "{record:#?}");
+        assert!(!record.reason.contains("StatusError"), "{}", record.reason);
+        job.kill();
+        assert_eq!(job.await_end().state, JobState::Killed);
+        job.forget();
+    }
+    cluster.ask(&["delete", "quota", "small"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The cluster of `make test-clusters`, and what is asked of it by `kubectl`.
 
+use super::repository;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -69,8 +70,7 @@ impl Cluster {
 
     /// What a shell script prints that runs where pods have addresses.
     pub(crate) fn inside(&self, directory: &Path, script: &str) -> String {
-        let cluster =
-            concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/clusters/kubernetes/cluster.sh");
+        let cluster = repository::path("scripts/clusters/kubernetes/cluster.sh");
         let mut command = Command::new(cluster);
         command.args(["exec", "bash", "-ec", script]).current_dir(directory);
         printed(command.env("KUBE_HOME", &self.home).stdin(Stdio::null()))
@@ -121,7 +121,8 @@ impl Cluster {
 
     /// The names of all objects of a job that are left.
     pub(crate) fn left(&self, selector: &str) -> String {
-        let kinds = "secrets,pods,services,configmaps,jobs.batch.volcano.sh";
+        let kinds =
+            "secrets,pods,services,configmaps,statefulsets,jobs.batch,jobs.batch.volcano.sh";
         self.ask(&["get", kinds, "-l", selector, "-o", "name"])
     }
 }

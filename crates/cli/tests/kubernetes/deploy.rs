@@ -2,17 +2,13 @@
 //! clusters of the original's tutorials.
 
 use super::cluster::{Cluster, wait_for};
+use super::repository;
 use serde_json::json;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
 fn deploy(path: &str) -> String {
-    repository().join("deploy").join(path).to_str().unwrap().to_owned()
+    repository::path("deploy").join(path).to_str().unwrap().to_owned()
 }
 
 /// A port of this machine that leads to a service, while it lives.
@@ -80,12 +76,12 @@ impl Person {
 }
 
 /// The rights of the chart are enough for everything that the server does, in one namespace and with
-/// one for each user.
+/// one for each user, with Volcano and without.
 #[test]
 fn the_chart_installs_a_cloud_that_runs_jobs() {
     let Some(cluster) = Cluster::find() else { return };
     let namespaces = ["cloud", "paddle-admin"].map(str::to_owned);
-    for has_namespaces in [false, true] {
+    for (has_namespaces, has_volcano) in [(false, true), (true, true), (false, false)] {
         cluster.remove_namespaces(&namespaces);
         cluster.ask(&["delete", "pv", "cloud-data", "--ignore-not-found"]);
         let (files, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -110,7 +106,8 @@ fn the_chart_installs_a_cloud_that_runs_jobs() {
             "--create-namespace",
             "--wait",
             "--timeout=5m",
-            &format!("--set=userNamespaces={has_namespaces},data.size=1Gi,quota.replicas=10"),
+            &format!("--set=userNamespaces={has_namespaces},volcano={has_volcano}"),
+            "--set=data.size=1Gi,quota.replicas=10",
             &format!("--set-json=files.volume={shared}"),
         ]);
         let server = ["exec", "-n", "cloud", "deploy/cloud", "--", "cat", "/data/admin_password"];
@@ -153,7 +150,7 @@ fn the_chart_is_accepted_with_postgres_and_an_ingress() {
 /// A directory with the program of word2vec and data for three trainers, and a key.
 fn workspace() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let example = repository().join("examples/word2vec");
+    let example = repository::path("examples/word2vec");
     for name in ["train.py", "prepare.py", "generate.py", "start_mpi_train.sh"] {
         std::fs::copy(example.join(name), folder.path().join(name)).unwrap();
     }
@@ -189,7 +186,7 @@ fn word2vec_trains_on_the_ssh_servers() {
     let hosts: Vec<String> =
         addresses(&cluster, "ssh-servers").iter().map(|host| format!("root@{host}")).collect();
     std::fs::write(folder.path().join("conf.py"), format!("HOSTS = {hosts:?}\n")).unwrap();
-    let python = repository().join(".venv/bin/python");
+    let python = repository::path(".venv/bin/python");
     let package = folder.path().join("package");
     std::fs::create_dir(&package).unwrap();
     std::fs::copy(folder.path().join("train.py"), package.join("train.py")).unwrap();
@@ -209,7 +206,7 @@ fn word2vec_trains_on_the_ssh_servers() {
     );
     assert!(said.contains("trainer-2"), "{said}");
     // The model of the first machine was brought here.
-    assert!(package.join("output/word2vec_pass_00000.tar.gz").is_file(), "{said}");
+    assert!(folder.path().join("output/word2vec_pass_00000.tar.gz").is_file(), "{said}");
     cluster.ask(&["delete", "-f", &servers, "--wait"]);
     cluster.ask(&["delete", "secret", "ssh-servers"]);
 }

@@ -1,8 +1,10 @@
 //! `paddle launch --backend kubernetes`.
 
 use super::cluster::{Cluster, IMAGE, wait_for};
+use super::repository;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn paddle(cluster: &Cluster, workspace: &Path, arguments: &[&str]) -> Output {
     let arguments: Vec<&str> = ["launch"].iter().chain(arguments).copied().collect();
@@ -28,11 +30,19 @@ fn the_manifests_of_a_dry_run_are_accepted() {
     let Some(cluster) = Cluster::find() else { return };
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("train.py"), "").unwrap();
+    for (volcano, objects) in [("yes", 2), ("no", 5)] {
+        dry_run(&cluster, folder.path(), volcano, objects);
+    }
+}
+
+fn dry_run(cluster: &Cluster, folder: &Path, volcano: &str, objects: usize) {
     let output = paddle(
-        &cluster,
-        folder.path(),
+        cluster,
+        folder,
         &[
             "--backend=kubernetes",
+            "--volcano",
+            volcano,
             "--dry-run",
             "-o",
             "yaml",
@@ -57,7 +67,7 @@ fn the_manifests_of_a_dry_run_are_accepted() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let arguments = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"];
     let told = cluster.tell(&arguments, &text(&output.stdout));
-    assert_eq!(told.lines().count(), 2, "{told}");
+    assert_eq!(told.lines().count(), objects, "{told}");
 }
 
 /// The workspace travels with the job, the model comes back on a volume, and the exit code is the
@@ -89,8 +99,8 @@ fn word2vec_gives_the_same_as_on_this_machine() {
     let Some(cluster) = Cluster::find() else { return };
     let folder = tempfile::tempdir().unwrap();
     let volume = tempfile::tempdir().unwrap();
-    let commands = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/bin");
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/word2vec");
+    let commands = repository::path(".venv/bin");
+    let example = repository::path("examples/word2vec");
     for name in ["train.py", "prepare.py", "generate.py"] {
         std::fs::copy(example.join(name), folder.path().join(name)).unwrap();
     }
@@ -106,19 +116,182 @@ fn word2vec_gives_the_same_as_on_this_machine() {
     let here: Vec<&str> = job.iter().chain(&[path.as_str()]).chain(&program).copied().collect();
     let output = paddle(&cluster, folder.path(), &here);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let mount = format!("--volume={}:/out", volume.path().display());
-    let place = ["--backend=kubernetes", "--image", IMAGE, &mount, "--output_dir=/out"];
-    let there: Vec<&str> = place.iter().chain(&job).chain(&program).copied().collect();
-    let output = paddle(&cluster, folder.path(), &there);
-    assert!(output.status.success(), "{}", text(&output.stderr));
     let model = |folder: PathBuf| {
         let path = folder.join("word2vec_pass_00000.tar.gz");
         let unpacked = Command::new("gzip").arg("-dc").arg(&path).output().unwrap();
         assert!(unpacked.status.success(), "{}", text(&unpacked.stderr));
+        std::fs::remove_file(&path).unwrap();
         unpacked.stdout
     };
-    let (here, there) = (model(folder.path().join("output")), model(volume.path().to_owned()));
-    assert!(here == there, "the models differ: {} and {} bytes", here.len(), there.len());
+    let here = model(folder.path().join("output"));
+    let mount = format!("--volume={}:/out", volume.path().display());
+    for volcano in ["--volcano=yes", "--volcano=no"] {
+        let place =
+            ["--backend=kubernetes", "--image", IMAGE, &mount, "--output_dir=/out", volcano];
+        let there: Vec<&str> = place.iter().chain(&job).chain(&program).copied().collect();
+        let output = paddle(&cluster, folder.path(), &there);
+        assert!(output.status.success(), "{volcano}: {}", text(&output.stderr));
+        let there = model(volume.path().to_owned());
+        assert!(here == there, "the models differ: {} and {} bytes", here.len(), there.len());
+    }
+}
+
+/// A kubeconfig of a service account of this namespace.
+fn account(cluster: &Cluster, namespace: &str, name: &str) -> String {
+    cluster.ask(&["create", "serviceaccount", name, "-n", namespace]);
+    let token = cluster.ask(&["create", "token", name, "-n", namespace]);
+    let admin = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
+    let begin = admin.find("  user: {client-certificate-data").unwrap();
+    let end = begin + admin[begin..].find('\n').unwrap();
+    format!("{}  user: {{token: {}}}{}", &admin[..begin], token.trim(), &admin[end..])
+}
+
+/// The rules of the documentation, as a Role.
+fn documented_role() -> String {
+    let page = std::fs::read_to_string(repository::path("docs/kubernetes.md")).unwrap();
+    let rest = page.split_once("### Rights").unwrap().1.split_once("```yaml\n").unwrap().1;
+    let rules = rest.split_once("```").unwrap().0;
+    let kind = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: launch}\n";
+    format!("{kind}{rules}")
+}
+
+/// The rights of the documentation are enough; with fewer a job is refused and not left behind.
+#[test]
+fn who_lacks_a_right_is_told_which_and_leaves_nothing() {
+    let Some(cluster) = Cluster::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("train.py"), "print('trained')\n").unwrap();
+    let namespaces = ["guests".to_owned()];
+    cluster.remove_namespaces(&namespaces);
+    let launch = |volcano: &str, kubeconfig: &str| {
+        std::fs::write(folder.path().join("kubeconfig"), kubeconfig).unwrap();
+        let place = ["--backend=kubernetes", "--image", IMAGE, "--namespace=guests", volcano];
+        let rest = ["--kubeconfig=kubeconfig", "--pservers=1", "--allow_idle", "train.py"];
+        let output = paddle(&cluster, folder.path(), &[&place[..], &rest[..]].concat());
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let admin = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
+    let (code, _, told) = launch("--volcano=yes", &admin);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("create the namespace (kubectl create namespace)"), "{told}");
+    cluster.ask(&["create", "namespace", "guests"]);
+    let guest = account(&cluster, "guests", "guest");
+    let may = |verbs: &str| {
+        let verbs = format!("--verb={verbs}");
+        let kinds = "--resource=secrets,jobs.batch.volcano.sh";
+        cluster.ask(&["create", "role", "some", &verbs, kinds, "-n", "guests"]);
+        let to = ["--role=some", "--serviceaccount=guests:guest", "-n", "guests"];
+        cluster.ask(&[&["create", "rolebinding", "some"], &to[..]].concat());
+    };
+    let refused = |right: &str| {
+        let (code, _, told) = launch("--volcano=yes", &guest);
+        assert_eq!(code, Some(1), "{told}");
+        assert!(told.contains(&format!("cannot {right}")), "{told}");
+        assert!(told.contains("docs/kubernetes.md has the Role it needs"), "{told}");
+        let kinds = "pods,jobs.batch.volcano.sh,secrets,jobs.batch,statefulsets";
+        assert_eq!(cluster.ask(&["get", kinds, "-n", "guests", "-o", "name"]), "");
+    };
+    refused("list resource \"secrets\"");
+    // It may make a job, and not look at it.
+    may("create,get,patch,delete");
+    refused("list resource \"secrets\"");
+    cluster.ask(&["delete", "role,rolebinding", "some", "-n", "guests"]);
+    cluster.tell(&["apply", "-n", "guests", "-f", "-"], &documented_role());
+    let to = ["--role=launch", "--serviceaccount=guests:guest", "-n", "guests"];
+    cluster.ask(&[&["create", "rolebinding", "launch"], &to[..]].concat());
+    for volcano in ["--volcano=yes", "--volcano=no"] {
+        let (code, printed, told) = launch(volcano, &guest);
+        assert_eq!(code, Some(0), "{told}");
+        assert!(printed.contains("trained"), "{printed}");
+    }
+    cluster.remove_namespaces(&namespaces);
+}
+
+/// The job goes on without its launcher, and is found again.
+#[test]
+fn a_job_whose_launcher_was_killed_is_found_and_ended() {
+    let Some(cluster) = Cluster::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = "import time\nprint('started', flush=True)\ntime.sleep(1000)\n";
+    std::fs::write(folder.path().join("train.py"), program).unwrap();
+    let mut launched = Command::new(env!("CARGO_BIN_EXE_paddle"))
+        .args(["launch", "--backend=kubernetes", "--name=orphan", "--image", IMAGE, "train.py"])
+        .current_dir(folder.path())
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("PADDLE_JOBS_DIR", folder.path().join(".jobs"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(launched.stdout.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("started") {
+        assert!(output.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    launched.kill().unwrap();
+    launched.wait().unwrap();
+    let run = |arguments: &[&str]| {
+        let output = verb(&cluster, folder.path(), arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let list = run(&["jobs"]);
+    assert!(list.contains("orphan") && list.contains("running"), "{list}");
+    assert!(run(&["kill", "orphan"]).trim().ends_with("killed"));
+    run(&["jobs", "--forget", "orphan"]);
+    assert_eq!(run(&["jobs", "--all", "-o", "json"]).trim(), "[]");
+    let none = "app.kubernetes.io/managed-by=paddlecloud";
+    wait_for("nothing is left", || cluster.left(none).is_empty().then_some(()));
+}
+
+/// The command of the documentation, with a claim of that name.
+#[test]
+fn the_documented_command_trains_on_a_claim() {
+    let Some(cluster) = Cluster::find() else { return };
+    let (folder, volume) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let program = "import os\nrank = os.environ['PADDLE_TRAINER_ID']\n\
+                   folder = os.environ['PADDLE_OUTPUT_DIR']\nos.makedirs(folder, exist_ok=True)\n\
+                   open(f'{folder}/model-{rank}', 'w').write('values')\n";
+    std::fs::write(folder.path().join("train.py"), program).unwrap();
+    let page = std::fs::read_to_string(repository::path("docs/kubernetes.md")).unwrap();
+    let rest = page.split_once("## `paddle launch`").unwrap().1.split_once("```bash\n").unwrap().1;
+    let command = rest.split_once("```").unwrap().0;
+    let objects = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": [
+        {
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "home"},
+            "spec": {
+                "accessModes": ["ReadWriteMany"],
+                "capacity": {"storage": "1Gi"},
+                "hostPath": {"path": volume.path()},
+                "claimRef": {"namespace": "default", "name": "home"},
+            },
+        },
+        {
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "home"},
+            "spec": {
+                "accessModes": ["ReadWriteMany"],
+                "storageClassName": "",
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        },
+    ]});
+    let all = ["pvc/home", "pv/home"];
+    cluster.ask(&[&["delete", "--ignore-not-found"], &all[..]].concat());
+    cluster.tell(&["apply", "-f", "-"], &objects.to_string());
+    let paddle = Path::new(env!("CARGO_BIN_EXE_paddle")).parent().unwrap();
+    let (jobs, here) = (folder.path().join(".jobs"), folder.path());
+    let settings = format!(
+        "cd {}; export PATH={}:$PATH PADDLE_JOBS_DIR={}\n",
+        here.display(),
+        paddle.display(),
+        jobs.display()
+    );
+    cluster.shell(&(settings + command));
+    for rank in 0..2 {
+        let model = volume.path().join(format!("output/model-{rank}"));
+        assert_eq!(std::fs::read_to_string(model).unwrap(), "values");
+    }
+    cluster.ask(&[&["delete"], &all[..]].concat());
 }
 
 /// A job that was left alone is found, looked at, and ended by the same commands as any other.
@@ -156,4 +329,37 @@ fn a_detached_job_is_listed_read_followed_and_killed() {
     assert_eq!(run(&["jobs", "--all", "-o", "json"]), "[]");
     let none = "app.kubernetes.io/managed-by=paddlecloud";
     wait_for("nothing is left", || cluster.left(none).is_empty().then_some(()));
+}
+
+/// Whoever launches a job learns at once that its image is not there.
+#[test]
+fn an_image_that_cannot_be_had_is_told_while_the_job_starts() {
+    let Some(cluster) = Cluster::find() else { return };
+    for (image, reasons) in [
+        ("nope:v1", ["ErrImagePull: ", "ImagePullBackOff: "]),
+        ("No such:v1", ["InvalidImageName: "; 2]),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("train.py"), "").unwrap();
+        // Where nothing is told, its output ends all the same.
+        let mut launched = Command::new("timeout")
+            .args(["120", env!("CARGO_BIN_EXE_paddle"), "launch", "--backend=kubernetes"])
+            .args(["--name=nope", "--image", image, "train.py"])
+            .current_dir(folder.path())
+            .env("KUBECONFIG", cluster.kubeconfig())
+            .env("PADDLE_JOBS_DIR", folder.path().join(".jobs"))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut output = BufReader::new(launched.stderr.take().unwrap());
+        let is_told = |text: &str| reasons.iter().any(|word| text.contains(word));
+        while !is_told(&said) && output.read_line(&mut said).unwrap() > 0 {}
+        // As Control-C, which ends the job too.
+        let ended = Command::new("kill").args(["-INT", &launched.id().to_string()]).status();
+        assert!(ended.unwrap().success() && !launched.wait().unwrap().success());
+        assert!(is_told(&said), "{image}: {said}");
+        let none = "app.kubernetes.io/managed-by=paddlecloud";
+        wait_for("nothing is left", || cluster.left(none).is_empty().then_some(()));
+    }
 }

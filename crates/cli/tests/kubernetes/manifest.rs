@@ -1,11 +1,11 @@
 //! The original's manifest, `deploy/volcano/ctr-paddlepaddle-on-volcano.yaml`.
 
 use super::cluster::{Cluster, wait_for};
+use super::repository;
 use serde_json::Value;
 use std::path::Path;
 
-const MANIFEST: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/volcano/ctr-paddlepaddle-on-volcano.yaml");
+const MANIFEST: &str = "deploy/volcano/ctr-paddlepaddle-on-volcano.yaml";
 const JOB: &str = "jobs.batch.volcano.sh";
 const NAME: &str = "ctr-volcano";
 /// What the example reaches, see `python/tests/test_examples.py`.
@@ -13,7 +13,7 @@ const AUC_MIN: f64 = 0.75;
 
 /// The manifest, with a directory of the test in place of the one that the seed names.
 fn manifest(folder: &Path) -> String {
-    let text = std::fs::read_to_string(MANIFEST).unwrap();
+    let text = std::fs::read_to_string(repository::path(MANIFEST)).unwrap();
     let (old, new) = ("path: /home/work/", format!("path: {}", folder.display()));
     assert_eq!(text.matches(old).count(), 2);
     text.replace(old, &new)
@@ -50,13 +50,14 @@ fn remove(cluster: &Cluster, manifest: &str) {
 fn it_is_accepted_as_it_is() {
     let Some(cluster) = Cluster::find() else { return };
     let arguments = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"];
-    let told = cluster.tell(&arguments, &std::fs::read_to_string(MANIFEST).unwrap());
+    let told =
+        cluster.tell(&arguments, &std::fs::read_to_string(repository::path(MANIFEST)).unwrap());
     assert_eq!(told.lines().count(), 4, "{told}");
 }
 
 /// The commands of the documentation that begin with an empty cluster.
 fn documented() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kubernetes.md");
+    let path = repository::path("docs/kubernetes.md");
     let text = std::fs::read_to_string(path).unwrap();
     let section = text.split_once("## From an empty cluster to a trained model").unwrap().1;
     let commands = section.split_once("```bash\n").unwrap().1;

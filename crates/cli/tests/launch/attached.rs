@@ -198,7 +198,7 @@ fn a_restart_is_said_and_the_last_failure_is_the_end() {
 fn checkpoints_of_an_earlier_job_are_not_mistaken_for_those_of_this_one() {
     let job = Job::new();
     job.write("kept/one", "");
-    let ended = job.run(job.launch(&["--checkpoint_dir=kept"], "true"));
+    let ended = job.run(job.launch(&["--pservers=1", "--checkpoint_dir=kept"], "true"));
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(ended.stderr.contains("continue it with --restore"), "{ended:?}");
 }

@@ -1,5 +1,6 @@
 //! What a part of the tests needs of the machine.
 
+use super::repository;
 use std::path::PathBuf;
 
 /// The path of a program; `None`, with a word about it, where it is not installed.
@@ -17,7 +18,7 @@ pub(crate) fn find_in(component: &str, name: &str) -> Option<PathBuf> {
 
 /// Says that something is missing. In CI that fails if `.ci/required` lists it.
 pub(crate) fn missing<T>(name: &str, why: &str) -> Option<T> {
-    let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.ci/required");
+    let list = repository::path(".ci/required");
     let required = std::fs::read_to_string(list).unwrap();
     let is_required = required.lines().any(|line| line.trim() == name);
     let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");

@@ -2,6 +2,7 @@
 
 use super::component;
 use super::job::{Job, signal, spawn};
+use super::repository;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
@@ -92,7 +93,7 @@ fn nothing_is_left_when_mpirun_itself_is_killed() {
 #[test]
 fn the_documented_script_runs_a_program_that_reads_the_rank_of_mpi() {
     let Some(job) = prepare(2) else { return };
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/word2vec/start_mpi_train.sh");
+    let script = repository::path("examples/word2vec/start_mpi_train.sh");
     std::fs::copy(script, job.folder().join("start_mpi_train.sh")).unwrap();
     let program = "import os, sys\nnode_id = os.getenv('OMPI_COMM_WORLD_RANK')\n\
                    if not node_id:\n    raise EnvironmentError('must provide the rank')\n\

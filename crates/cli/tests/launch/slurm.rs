@@ -1,9 +1,11 @@
 //! `paddle launch --backend slurm`: what people type and see. What every place must do, and what
 //! Slurm does to jobs, is tried in `backend.rs`.
 
+use super::installed;
 use super::job::{Ended, Job, signal, spawn, wait_until};
+use super::repository;
 use super::slurm_cluster::{Cluster, cluster};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// A launch of a script on nodes that see this machine's files.
@@ -63,7 +65,7 @@ fn a_launcher_that_is_killed_takes_its_job_along() {
         }
         signal(launch.id(), "KILL");
         assert_eq!(job.finish(launch).code, 137);
-        wait_until("the queue has it no more", || queued(cluster, &name[7..]) == 0);
+        wait_until(&format!("the queue has no {name}"), || queued(cluster, &name[7..]) == 0);
     }
 }
 
@@ -142,10 +144,10 @@ fn model(job: &Job, flags: &[&str], cluster: &Cluster, venv: &Path) -> Vec<u8> {
 #[test]
 fn a_model_trained_on_slurm_is_the_one_trained_here() {
     let Some(cluster) = cluster() else { return };
-    let Some(venv) = installed() else { return };
+    let Some(venv) = installed::commands() else { return };
     let [here, there] = [(); 2].map(|()| {
         let job = Job::new();
-        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/fit_a_line");
+        let example = repository::path("examples/fit_a_line");
         for file in ["train.py", "generate.py"] {
             std::fs::copy(example.join(file), job.folder().join(file)).unwrap();
         }
@@ -158,18 +160,4 @@ fn a_model_trained_on_slurm_is_the_one_trained_here() {
     let local = model(&here, &[], cluster, &venv);
     let slurm = model(&there, &["--backend=slurm", "--nodes=2", &root], cluster, &venv);
     assert_eq!(local, slurm, "the same bits");
-}
-
-/// The commands of the environment in which `make build` has installed the package; `None`, with a
-/// word about it, where that was not run. In CI it must have been.
-fn installed() -> Option<PathBuf> {
-    let commands = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.venv/bin"));
-    if commands.join("../installed").is_file() {
-        return commands.canonicalize().ok();
-    }
-    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-    assert!(!is_ci, "the package is not installed in .venv: run make build");
-    let note = "skipped: the package is not installed in .venv, run make build\n";
-    std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes()).unwrap();
-    None
 }

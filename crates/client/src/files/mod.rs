@@ -12,21 +12,28 @@ mod receive_small;
 mod send;
 mod send_small;
 mod throttle;
+#[cfg(not(target_os = "linux"))]
+mod writer;
 
 use crate::client::{Client, get, send};
 use crate::jobs::delete;
 use contract::api::file::{
-    Attributes, DiskUsage, Entry, Link, ListLine, ListQuery, PathQuery, Relocate, RemoveQuery,
+    Attributes, DiskUsage, Entry, EntryKind, Link, ListLine, ListQuery, PathQuery, Relocate,
+    RemoveQuery,
 };
 use contract::api::path;
 use contract::path::PfsPath;
 use contract::{Error, Kind, Result};
+#[cfg(target_os = "linux")]
+use disk::{RangeWriter, reserve};
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use throttle::Throttle;
 use ureq::http::Method;
+#[cfg(not(target_os = "linux"))]
+use writer::{RangeWriter, reserve};
 
 /// A file here and in the cloud, one of which becomes like the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -249,6 +256,9 @@ impl Client {
         let entry = self.stat(path)?;
         if entry.is_directory() {
             return Err(Error::invalid("this is a directory, and no file").with("path", path));
+        }
+        if entry.kind != EntryKind::File {
+            return Err(plan::not_a_file(&entry));
         }
         let mut offset = 0;
         while offset < entry.bytes {

@@ -360,7 +360,7 @@ fn is_directory(path: &impl std::fmt::Display) -> Error {
     Error::invalid("this is a directory: use -r to copy everything in it").with("path", path)
 }
 
-fn not_a_file(entry: &Entry) -> Error {
+pub(super) fn not_a_file(entry: &Entry) -> Error {
     let message = "this is a link, a pipe or a socket that a job has made, and no file";
     Error::invalid(message).with("path", entry.path.replace(char::is_control, "?"))
 }

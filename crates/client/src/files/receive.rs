@@ -6,8 +6,7 @@
 
 use super::local::{dress, unreadable, unwritable};
 use super::send::each;
-use super::throttle::Throttle;
-use super::{Item, Moving, at};
+use super::{Item, Moving, RangeWriter, at, reserve};
 use crate::client::{Client, get};
 use contract::api::file::Chunks;
 use contract::api::path;
@@ -19,7 +18,7 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use ureq::Body;
 use ureq::http::Response;
 
@@ -29,6 +28,8 @@ const LIST: &str = ".chunks";
 /// How often a file may change under us.
 const CHANGES_MAX: u32 = 3;
 const READ_BYTES: usize = 256 << 10;
+/// What may follow the last thing of an answer that matters.
+const END_BYTES: u64 = 64;
 /// The disk begins to write after so many bytes, instead of all of them at the end.
 const FLUSH_BYTES: u64 = 32 << 20;
 
@@ -67,18 +68,35 @@ impl Moving<'_> {
         self.watcher.moved(bytes);
         let missing = (0..chunks.count()).filter(|index| !there.contains_key(index)).collect();
         let moved = AtomicU64::new(0);
-        each(missing, |index| {
-            let (offset, length) = chunks.place(index).unwrap_or((0, 0));
-            let (chunk, sum) = self
-                .client
-                .patiently(|| self.client.read_paced(item, offset, length, &self.throttle))?;
-            partial.write(index, offset, &chunk, sum)?;
-            moved.fetch_add(length, Ordering::Relaxed);
-            self.watcher.moved(length);
-            Ok(())
+        partial.flushed(|flush| {
+            each(missing, |index| {
+                let is_on_disk =
+                    self.client.patiently(|| self.receive_chunk(item, &partial, index))?;
+                let (offset, length) = chunks.place(index).unwrap_or((0, 0));
+                if !is_on_disk && offset / FLUSH_BYTES != (offset + length) / FLUSH_BYTES {
+                    flush();
+                }
+                moved.fetch_add(length, Ordering::Relaxed);
+                self.watcher.moved(length);
+                Ok(())
+            })
         })?;
         partial.publish(item)?;
         Ok(moved.into_inner())
+    }
+
+    /// Writes a chunk as it arrives; it counts when its checksum was right. Whether it is on the disk
+    /// already.
+    fn receive_chunk(&self, item: &Item, partial: &Partial, index: u64) -> Result<bool> {
+        let (offset, length) = partial.chunks.place(index).unwrap_or((0, 0));
+        let answer = self.client.ask_range(&item.path, &item.etag, offset, length)?;
+        let refused = unwritable(&partial.path);
+        let mut writer = RangeWriter::open(&partial.path, offset).map_err(&refused)?;
+        let reader = self.throttle.pace(answer.into_body().into_reader());
+        let sum = each_checked(reader, length, |piece| writer.write(piece).map_err(&refused))?;
+        let is_on_disk = writer.finish().map_err(&refused)?;
+        partial.note(index, sum)?;
+        Ok(is_on_disk)
     }
 }
 
@@ -92,19 +110,7 @@ impl Client {
         length: u64,
     ) -> Result<Vec<u8>> {
         let answer = self.ask_range(path, etag, offset, length)?;
-        checked(answer.into_body().into_reader(), length).map(|(bytes, _)| bytes)
-    }
-
-    /// As [`Client::read_range`], at a rate.
-    fn read_paced(
-        &self,
-        item: &Item,
-        offset: u64,
-        length: u64,
-        throttle: &Arc<Throttle>,
-    ) -> Result<(Vec<u8>, Checksum)> {
-        let answer = self.ask_range(&item.path, &item.etag, offset, length)?;
-        checked(throttle.pace(answer.into_body().into_reader()), length)
+        checked(answer.into_body().into_reader(), length)
     }
 
     fn ask_range(
@@ -123,27 +129,52 @@ impl Client {
     }
 }
 
-/// Bytes that are followed by their checksum, and that.
-pub(crate) fn checked(mut reader: impl Read, length: u64) -> Result<(Vec<u8>, Checksum)> {
+/// Bytes that are followed by their checksum.
+pub(crate) fn checked(reader: impl Read, length: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    each_checked(reader, length, |piece| {
+        bytes.extend_from_slice(piece);
+        Ok(())
+    })?;
+    Ok(bytes)
+}
+
+/// Passes bytes on as they arrive, and says at their end whether they were what their checksum,
+/// which follows them, says. Each piece is summed and used while the processor has it at hand.
+fn each_checked(
+    mut reader: impl Read,
+    length: u64,
+    mut see: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<Checksum> {
     let broken = |source| Error::new(Kind::Unavailable, "the download broke off").because(source);
-    let expected = usize::try_from(length).unwrap_or(0);
-    let mut chunk = vec![0; expected + CHECKSUM_BYTES];
-    let mut filled = 0;
-    while filled < chunk.len() {
-        let end = (filled + READ_BYTES).min(chunk.len());
-        let count = reader.read(&mut chunk[filled..end]).map_err(broken)?;
-        if count == 0 {
-            return Err(broken(std::io::ErrorKind::UnexpectedEof.into()));
+    let mut buffer = vec![0; READ_BYTES.min(usize::try_from(length).unwrap_or(READ_BYTES))];
+    let (mut sum, mut left) = (Summing::new(), length);
+    while left > 0 {
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        let mut filled = 0;
+        while filled < most {
+            match reader.read(&mut buffer[filled..most]).map_err(broken)? {
+                0 => return Err(broken(std::io::ErrorKind::UnexpectedEof.into())),
+                count => filled += count,
+            }
         }
-        filled += count;
+        sum.add(&buffer[..most]);
+        see(&buffer[..most])?;
+        left -= most as u64;
     }
-    let sum = chunk.split_off(expected);
-    let found = Checksum::of(&chunk);
-    match found.0[..] == sum[..] {
-        true => Ok((chunk, found)),
+    let mut told = Checksum([0; CHECKSUM_BYTES]);
+    reader.read_exact(&mut told.0).map_err(broken)?;
+    finish(reader);
+    match sum.checksum() == told {
+        true => Ok(told),
         // Another attempt may get it whole.
         false => Err(Error::new(Kind::Unavailable, "a chunk arrived damaged")),
     }
+}
+
+/// Reads the end of an answer, without which its connection would not be used again.
+pub(super) fn finish(reader: impl Read) {
+    let _ = std::io::copy(&mut reader.take(END_BYTES), &mut std::io::sink());
 }
 
 /// A file of which some chunks are there.
@@ -174,7 +205,10 @@ impl Partial {
         let list = folder.join(format!("{own}{LIST}"));
         let file = File::options().create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(unwritable(target))?;
-        file.set_len(item.bytes).map_err(unwritable(target))?;
+        if let Err(source) = reserve(&file, item.bytes) {
+            let _ = fs::remove_file(&path);
+            return Err(unwritable(target)(source));
+        }
         Ok(Partial { path, list, chunks, turn: Mutex::new(()) })
     }
 
@@ -207,18 +241,30 @@ impl Partial {
         Some(sum.checksum())
     }
 
-    fn write(&self, index: u64, offset: u64, chunk: &[u8], sum: Checksum) -> Result<()> {
-        let refused = unwritable(&self.path);
-        let mut file = File::options().write(true).open(&self.path).map_err(&refused)?;
-        file.seek(SeekFrom::Start(offset)).map_err(&refused)?;
-        file.write_all(chunk).map_err(&refused)?;
-        if offset / FLUSH_BYTES != (offset + chunk.len() as u64) / FLUSH_BYTES {
-            file.sync_data().map_err(&refused)?;
-        }
+    /// Notes that a chunk is there.
+    fn note(&self, index: u64, sum: Checksum) -> Result<()> {
         let line = format!("{index} {sum}\n");
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let list = File::options().create(true).append(true).open(&self.list);
         list.and_then(|mut list| list.write_all(line.as_bytes())).map_err(unwritable(&self.list))
+    }
+
+    /// Lets the disk write, each time `flush` is called, while more arrives.
+    fn flushed(&self, work: impl FnOnce(&(dyn Fn() + Sync)) -> Result<()>) -> Result<()> {
+        let refused = unwritable(&self.path);
+        let file = File::options().write(true).open(&self.path).map_err(&refused)?;
+        std::thread::scope(|scope| {
+            let (ask, asked) = std::sync::mpsc::sync_channel(1);
+            let flushing = scope.spawn(move || asked.iter().try_for_each(|()| file.sync_data()));
+            let worked = work(&|| {
+                // One that waits already is enough.
+                let _ = ask.try_send(());
+            });
+            drop(ask);
+            let lost = |_| Err(std::io::Error::other("a thread was lost"));
+            let flushed = flushing.join().unwrap_or_else(lost).map_err(&refused);
+            worked.and(flushed)
+        })
     }
 
     /// Gives the whole file its name.

@@ -1,6 +1,7 @@
 //! Downloads of small files, many in one request.
 
 use super::local::{dress, unwritable};
+use super::receive::finish;
 use super::{Item, Moving, at};
 use crate::client::send;
 use contract::api::pack::{Fetch, Header};
@@ -67,6 +68,7 @@ impl Moving<'_> {
             self.told(item, result);
             left.pop_front();
         }
+        finish(body);
         Ok(())
     }
 }

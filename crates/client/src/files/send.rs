@@ -93,6 +93,7 @@ impl Moving<'_> {
             id: upload.id.clone(),
             sums: Mutex::new(vec![None; usize::try_from(chunks.count()).unwrap_or(0)]),
             sent: AtomicU64::new(0),
+            buffers: Mutex::default(),
         };
         if upload.existing.is_some() {
             upload = file.reuse()?;
@@ -139,6 +140,8 @@ struct Sending<'a> {
     id: String,
     sums: Mutex<Vec<Option<Checksum>>>,
     sent: AtomicU64,
+    /// Memory of chunks that were sent: the first use of fresh memory costs more than a copy.
+    buffers: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Sending<'_> {
@@ -195,7 +198,14 @@ impl Sending<'_> {
         })?;
         self.sent.fetch_add(bytes, Ordering::Relaxed);
         self.moving.watcher.moved(bytes);
+        if let Ok(chunk) = Arc::try_unwrap(chunk) {
+            self.keep(chunk);
+        }
         Ok(())
+    }
+
+    fn keep(&self, chunk: Vec<u8>) {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
     }
 
     /// Computes the checksums of chunks that were not read yet.
@@ -205,7 +215,9 @@ impl Sending<'_> {
             (0..).zip(sums.iter()).filter(|(_, sum)| sum.is_none()).map(|(at, _)| at).collect()
         };
         each(unknown, |index| {
-            self.note(index, &self.read(index)?);
+            let chunk = self.read(index)?;
+            self.note(index, &chunk);
+            self.keep(chunk);
             Ok(())
         })
     }
@@ -229,7 +241,9 @@ impl Sending<'_> {
         let refused = unreadable(&self.item.local);
         let mut file = File::open(&self.item.local).map_err(&refused)?;
         file.seek(SeekFrom::Start(offset)).map_err(&refused)?;
-        let mut chunk = vec![0; usize::try_from(length).unwrap_or(0)];
+        let kept = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut chunk = kept.unwrap_or_default();
+        chunk.resize(usize::try_from(length).unwrap_or(0), 0);
         file.read_exact(&mut chunk).map_err(|source| match source.kind() {
             std::io::ErrorKind::UnexpectedEof => changed(self.item),
             _ => refused(source),

@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What is remembered of jobs whose nodes ask, and may be forgotten at any time.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
-    /// Those whose workspaces are ready. They say so again until all are.
+    /// Those whose workspaces are ready. They say so again every few seconds.
     ready: Mutex<HashMap<String, BTreeSet<u32>>>,
     /// Plans, which never change.
     plans: Mutex<HashMap<String, Arc<Plan>>>,
@@ -225,7 +225,7 @@ pub(crate) async fn result(
     let scratch = place.scratch()?;
     let staged = scratch.path().join("data");
     let (target, body) = (staged.clone(), pieces(request.into_body()));
-    let (_, found) = blocking(move || {
+    let (bytes, found) = blocking(move || {
         let mut incoming = Incoming::new(body);
         let written = write(&target, 0, &mut incoming);
         written.map_err(|error| incoming.into_error().unwrap_or(error))
@@ -235,6 +235,6 @@ pub(crate) async fn result(
         let message = "the content is not what its checksum says: send it again";
         return Err(Error::new(Kind::Damaged, message).with("path", &query.path).into());
     }
-    place.publish(staged).await?;
+    place.publish(&cloud, staged, bytes).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -11,6 +11,7 @@ use contract::api::file::{Entry, EntryKind};
 use contract::path::Access;
 use contract::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// What the nodes of a job fetch, and where their results go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,8 +74,14 @@ pub(super) async fn plan(
         if test.is_empty() {
             finder.notes.push(format!("there is no test data: {path} is not there, or empty"));
         } else {
-            // Trainer 0 alone tests.
-            finder.deal(test, (Part::Test, "test_data_dir/test"), 1)?;
+            let testers = testers(test.len(), nodes, wish.distributes_test);
+            if wish.distributes_test && testers < nodes {
+                let files = test.len();
+                let note =
+                    format!("there are {files} files to test for {nodes} nodes: some test nothing");
+                finder.notes.push(note);
+            }
+            finder.deal(test, (Part::Test, "test_data_dir/test"), testers)?;
         }
     }
     let folder = &wish.meta_folder;
@@ -96,6 +103,7 @@ pub(super) async fn plan(
             .with("files", files.len())
             .with("files_max", FILES_MAX));
     }
+    check_targets(&files, wish.decompress)?;
     let output = output(cloud, &source, &wish.output).await?;
     notes.extend(wish.notes.iter().cloned());
     Ok(Plan {
@@ -107,6 +115,35 @@ pub(super) async fn plan(
         notes,
         source,
     })
+}
+
+/// Refuses two files that would have the same name on a node: one would replace the other.
+fn check_targets(files: &[PlannedFile], decompress: bool) -> Result<()> {
+    let mut seen = HashMap::new();
+    for file in files {
+        if let Some(other) = seen.insert(unpacked(&file.target, decompress), file) {
+            let message = "two files of the data would have the same name on a node: rename one";
+            return Err(Error::invalid(message)
+                .with("path", &other.path)
+                .with("other", &file.path)
+                .with("name", unpacked(&file.target, decompress)));
+        }
+    }
+    Ok(())
+}
+
+/// The name that a file has on a node in the end.
+fn unpacked(target: &str, decompress: bool) -> &str {
+    let packed = if decompress { target.strip_suffix(".gz") } else { None };
+    packed.unwrap_or(target)
+}
+
+/// How many nodes test: the first alone, or as many as there are files for.
+fn testers(files: usize, nodes: u32, is_distributed: bool) -> u32 {
+    match is_distributed {
+        true => nodes.min(u32::try_from(files).unwrap_or(u32::MAX)),
+        false => 1,
+    }
 }
 
 struct Finder<'a> {
@@ -247,9 +284,7 @@ async fn output(cloud: &Cloud, source: &SourceName, wanted: &Output) -> Result<S
     };
     // A job that has not ended may not have sent anything so far.
     let active = super::store::active(&cloud.database).await?;
-    let other = active
-        .into_iter()
-        .find(|(_, plan)| plan.source.fs_name == source.fs_name && plan.output == *path);
+    let other = active.into_iter().find(|(_, plan)| plan.sends_to(&source.fs_name, path));
     let is_taken = is_taken || other.is_some();
     if let (Output::New(_) | Output::Reused(_), Some((job, _))) = (wanted, other) {
         let message = "a job that has not ended sends its results there: use another \
@@ -258,15 +293,18 @@ async fn output(cloud: &Cloud, source: &SourceName, wanted: &Output) -> Result<S
             .with("path", place.shown())
             .with("job", job));
     }
-    match wanted {
-        Output::Derived(path) if is_taken => Ok(format!("{path}_{}", super::evaluate::moment()?)),
+    let path = match wanted {
+        Output::Derived(path) if is_taken => format!("{path}_{}", super::evaluate::moment()?),
         _ if is_taken && !is_reused => {
             let message = "there are results already: use another output_path, or \
                            force_reuse_output_path=True";
-            Err(Error::new(Kind::AlreadyExists, message).with("path", place.shown()))
+            return Err(Error::new(Kind::AlreadyExists, message).with("path", place.shown()));
         }
-        _ => Ok(path.clone()),
-    }
+        _ => path.clone(),
+    };
+    // That it cannot be written to is told now, and not when the training has ended.
+    locate(cloud, source, &path, Access::Write).await?.make().await?;
+    Ok(path)
 }
 
 impl Plan {
@@ -281,11 +319,7 @@ impl Plan {
             ..Share::default()
         };
         for (number, file) in own {
-            let unpacked = match self.decompress {
-                true => file.target.strip_suffix(".gz").unwrap_or(&file.target),
-                false => &file.target,
-            };
-            let line = format!("./{unpacked}");
+            let line = format!("./{}", unpacked(&file.target, self.decompress));
             match file.part {
                 Part::Train => share.train_list.push(line),
                 Part::Test => share.test_list.push(line),
@@ -297,6 +331,16 @@ impl Plan {
         share.train_list.sort();
         share.test_list.sort();
         share
+    }
+
+    /// Whether its results go to a directory.
+    fn sends_to(&self, fs_name: &str, output: &str) -> bool {
+        self.source.fs_name == fs_name && self.output == output
+    }
+
+    /// Whether the results of two jobs go to the same directory.
+    pub(super) fn meets(&self, other: &Plan) -> bool {
+        self.sends_to(&other.source.fs_name, &other.output)
     }
 
     /// How much of a part there is.
@@ -311,5 +355,46 @@ impl Plan {
     /// Where results go, as people know it.
     pub(super) fn shown_output(&self) -> String {
         format!("{}{}", self.source.fs_name, self.output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, target: &str) -> PlannedFile {
+        PlannedFile {
+            path: path.into(),
+            target: target.into(),
+            bytes: 1,
+            etag: String::new(),
+            part: Part::Train,
+            rank: Some(0),
+        }
+    }
+
+    #[test]
+    fn no_file_replaces_another_on_a_node() {
+        let files = [
+            file("/d/train/a", "train_data_dir/train/a"),
+            file("/d/train/a.gz", "train_data_dir/train/a.gz"),
+        ];
+        check_targets(&files, false).unwrap();
+        let error = check_targets(&files, true).unwrap_err().to_string();
+        assert!(error.contains("/d/train/a.gz") && error.contains("rename one"), "{error}");
+        // A directory called train has its meta data beside the data.
+        let files = [
+            file("/train/train/train_meta", "train_data_dir/train/train_meta"),
+            file("/train/train_meta", "train_data_dir/train/train_meta"),
+        ];
+        assert!(check_targets(&files, false).is_err());
+    }
+
+    #[test]
+    fn the_first_node_tests_unless_all_do() {
+        assert_eq!(testers(10, 4, false), 1);
+        assert_eq!(testers(10, 4, true), 4);
+        // Testing less than all is no reason to train on fewer nodes.
+        assert_eq!(testers(3, 4, true), 3);
     }
 }

@@ -3,7 +3,7 @@
 use super::evaluate::{Evaluated, evaluate};
 use super::plan::{self, INIT_MODEL, Part, Plan};
 use super::source::SourceName;
-use super::wish::{self, Wish};
+use super::wish::{self, Output, Wish};
 use crate::config::QueueConfig;
 use crate::datacenters::Datacenter;
 use crate::http::Caller;
@@ -24,6 +24,9 @@ use std::sync::Arc;
 const MEMORY: Quantity = Quantity::from_milli((2 << 30) * 1000);
 /// How long nodes have to send their results when they are told to end.
 const GRACE_SECONDS: u64 = 60;
+
+/// How often a directory for results is looked for again.
+const ATTEMPTS_MAX: u32 = 3;
 
 /// Accepts a training: when this returns it is on disk, with the list of its data.
 pub(super) async fn accept(
@@ -75,11 +78,23 @@ pub(super) async fn accept(
         user: wish.user.clone(),
         username: caller.username.clone(),
     };
-    let plan = plan::plan(cloud, source, &wish, asked.num_nodes).await?;
     let submit = Submit { request: asked.request, spec, package: Some(asked.package) };
-    let door = FrontDoor::ClusterTrain(&plan);
-    let (row, _) = jobs::submit_by(cloud, caller, &place.name, submit, door).await?;
-    Ok(answer(&row, &plan))
+    let mut attempts = 0;
+    loop {
+        let plan = plan::plan(cloud, source.clone(), &wish, asked.num_nodes).await?;
+        let door = FrontDoor::ClusterTrain(&plan);
+        match jobs::submit_by(cloud, caller, &place.name, submit.clone(), door).await {
+            // Another job took the directory for results meanwhile, perhaps: there are others.
+            Err(error)
+                if error.kind() == Kind::Conflict
+                    && matches!(wish.output, Output::Derived(_))
+                    && attempts < ATTEMPTS_MAX =>
+            {
+                attempts += 1;
+            }
+            submitted => return Ok(answer(&submitted?.0, &plan)),
+        }
+    }
 }
 
 /// A training that was accepted before.
@@ -206,6 +221,8 @@ fn apply(
     if let (Some(threads), true, false) = (spec.threads, is_counted, spec.uses_gpu()) {
         spec.resources.trainer.cpu = Some(Quantity::whole(threads));
     }
+    wish.distributes_test =
+        evaluated.said.get("distribute_test").and_then(Value::as_bool).unwrap_or_default();
     let (first, dense, sparse) = wish.ports;
     spec.ports.first = first.unwrap_or(spec.ports.first);
     spec.ports.dense = dense.unwrap_or(spec.ports.dense);

@@ -3,7 +3,9 @@
 
 use crate::Cloud;
 use crate::config::{OutsideStore, OutsideUrl, StoreConfig};
+use crate::datacenters::Datacenter;
 use crate::files::Owner;
+use crate::files::place::PermittedPath;
 use crate::files::stores::directory::Directory;
 use crate::files::stores::{self, Condition, Files, OUTSIDE, Opened, Publication};
 use crate::files::{make_private, unusable};
@@ -52,6 +54,8 @@ pub(crate) struct Located {
     owner: Owner,
     /// Where a file is written before it is published.
     scratch: PathBuf,
+    /// Whose quota counts what is written there, and in which datacenter.
+    counted: Option<(Arc<Datacenter>, String)>,
 }
 
 /// Finds a path, if the training's user may use it so.
@@ -86,6 +90,7 @@ async fn at_home(cloud: &Cloud, name: &SourceName, text: &str, access: Access) -
         shown: path.to_string(),
         owner: crate::jobs::owner(datacenter, user.posix_uid),
         scratch: datacenter.store.uploads(),
+        counted: Some((Arc::clone(datacenter), name.username.clone())),
         path,
     })
 }
@@ -121,6 +126,7 @@ fn outside(cloud: &Cloud, name: &SourceName, text: &str) -> Result<Located> {
         shown: format!("{}{text}", name.fs_name),
         owner: Owner::Server,
         scratch,
+        counted: None,
     })
 }
 
@@ -180,6 +186,7 @@ impl Located {
             shown: format!("{}/{below}", self.shown),
             owner: self.owner,
             scratch: self.scratch.clone(),
+            counted: self.counted.clone(),
         })
     }
 
@@ -197,6 +204,12 @@ impl Located {
         self.files.list(self.path.clone()).await.map_err(|error| self.told(error))
     }
 
+    /// Makes a directory, and those above it.
+    pub(crate) async fn make(&self) -> Result<()> {
+        let made = self.files.make_directory(self.path.clone(), self.owner).await;
+        made.map(|_| ()).map_err(|error| self.told(error))
+    }
+
     /// Opens a file.
     pub(crate) async fn open(&self) -> Result<Opened> {
         self.files.open(self.path.clone()).await.map_err(|error| self.told(error))
@@ -208,8 +221,22 @@ impl Located {
         tempfile::tempdir_in(&self.scratch).map_err(unusable(&self.scratch))
     }
 
-    /// Gives a whole file its name there.
-    pub(crate) async fn publish(&self, staged: PathBuf) -> Result<()> {
+    /// Gives a whole file of `bytes` its name there, if the quota of its owner permits it.
+    pub(crate) async fn publish(&self, cloud: &Cloud, staged: PathBuf, bytes: u64) -> Result<()> {
+        let home = self.counted.as_ref().map(|(datacenter, username)| PermittedPath {
+            path: self.path.clone(),
+            datacenter: Arc::clone(datacenter),
+            files: Arc::clone(&self.files),
+            owner: self.owner,
+            username: username.clone(),
+        });
+        let _promise = match &home {
+            None => None,
+            Some(home) => {
+                let given_up = self.stat().await?.map_or(0, |entry| entry.bytes);
+                Some(cloud.usages.promise(cloud, home, bytes, given_up).await?)
+            }
+        };
         let publication = Publication {
             path: self.path.clone(),
             staged,
@@ -220,7 +247,11 @@ impl Located {
         };
         let lost = || Err(Error::new(Kind::Io, "a file was lost"));
         let published = self.files.publish(vec![publication]).await.pop().unwrap_or_else(lost);
-        published.map(|_| ()).map_err(|error| self.told(error))
+        published.map_err(|error| self.told(error))?;
+        if let Some(home) = &home {
+            cloud.usages.add(home, bytes);
+        }
+        Ok(())
     }
 
     /// An error with the path as people know it.

@@ -32,6 +32,8 @@ pub(crate) struct Wish {
     pub(crate) comment: String,
     /// Whether `.gz` files are unpacked on the nodes.
     pub(crate) decompress: bool,
+    /// Whether every node tests its share of the test data.
+    pub(crate) distributes_test: bool,
     /// What people should know.
     pub(crate) notes: Vec<String>,
 }

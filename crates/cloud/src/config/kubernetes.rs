@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A Kubernetes cluster with Volcano.
+/// A Kubernetes cluster.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KubernetesConfig {
@@ -39,6 +39,9 @@ pub struct KubernetesConfig {
     /// The queue of Volcano; empty for its default one.
     #[serde(default)]
     pub queue: String,
+    /// Whether jobs are Volcano's; absent to ask the cluster whether it has Volcano.
+    #[serde(default)]
+    pub volcano: Option<bool>,
     /// Where pods find the directory that is `files` here.
     #[serde(with = "serde_yaml_ng::with::singleton_map")]
     pub volume: VolumeSource,
@@ -114,6 +117,7 @@ impl KubernetesConfig {
                 volume("/pfs/public".to_owned(), "public", None),
             ],
             tenant,
+            volcano: self.volcano,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `queues:` of a datacenter: named places that a job can be sent to, each with its rules.
 
 use super::{BackendKind, DatacenterConfig};
-use contract::api::cluster::{NodeKind, Queue};
+use contract::api::cluster::{NodeKind, Queue, clock};
 use contract::job::{JobSpec, Priority};
 use contract::name::check_queue;
 use contract::quantity::Quantity;
@@ -143,11 +143,6 @@ impl QueueConfig {
         }
         Ok(())
     }
-}
-
-/// Seconds as `--time_limit` takes them.
-fn clock(seconds: u64) -> String {
-    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 impl DatacenterConfig {

@@ -69,6 +69,8 @@ const VERSIONS: &[&[&str]] = &[
     ],
     // The data of trainings.
     &["CREATE TABLE stages (job TEXT PRIMARY KEY, plan TEXT NOT NULL)"],
+    // Why a job is not started, or not seen.
+    &["ALTER TABLE jobs ADD COLUMN trouble TEXT NOT NULL DEFAULT 'null'"],
 ];
 
 /// Brings the schema to the newest version. Servers that start together take turns.

@@ -10,7 +10,7 @@ mod migrate;
 use contract::{Error, Kind, Result};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyRow};
 use sqlx::pool::PoolConnection;
-use sqlx::{Any, AnyConnection, AnyPool, Executor, Row};
+use sqlx::{Any, AnyConnection, AnyPool, Connection, Executor, Row};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::FromStr;
@@ -45,6 +45,8 @@ pub(crate) struct Write<'a> {
 /// How long a request waits for a connection before it is told to come again.
 const WAIT: Duration = Duration::from_secs(10);
 const CONNECTIONS_MAX: u32 = 16;
+/// A connection that was not used for so long may be gone.
+const IDLE: Duration = Duration::from_secs(1);
 /// The lock by which writers of all servers on one Postgres take turns.
 const WRITE_LOCK: i64 = 71_642_017;
 
@@ -91,6 +93,17 @@ impl Database {
         let pool = AnyPoolOptions::new()
             .max_connections(CONNECTIONS_MAX)
             .acquire_timeout(WAIT)
+            // A file does not hang up. A server may, but not between two requests that follow each
+            // other, and asking it every time would double what a question costs.
+            .test_before_acquire(false)
+            .before_acquire(move |connection, life| {
+                Box::pin(async move {
+                    if engine == Engine::Postgres && life.idle_for > IDLE {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            })
             .after_connect(move |connection, _| {
                 Box::pin(async move {
                     if engine == Engine::Sqlite {

@@ -105,7 +105,7 @@ impl Datacenter {
             config: own.clone(),
             backend,
             files,
-            staging: Staging::open(&store.uploads())?,
+            staging: Staging::open(&store.uploads(), config.database.is_some())?,
             store,
             capacity: own.capacity(Machine::here()),
             sandbox,

@@ -9,12 +9,17 @@
 //! - `done.json`: the file as it was published, so that the last call can be repeated.
 //!
 //! All that is known about an upload is on the disk: the server may be killed at any time, and
-//! several servers may share the directory. `parts` is not synced; what it says is a hint, and the
-//! end of an upload reads every byte again before anybody sees the file. Two writers of one path
-//! have an upload each.
+//! several servers may share the directory. Two writers of one path have an upload each.
+//!
+//! Bytes are summed as they arrive, on their way to the disk. `parts` is not synced; what it says is
+//! a hint. The end of an upload believes the sums that this very process has computed, as long as
+//! nobody else has written to `data` since (its time of change tells); everything else, such as what
+//! was there before the server was started again, it reads again before anybody sees the file.
 //!
 //! A lock on `data` keeps writers of chunks and the end of the upload apart: after the file was
 //! published nobody writes into it any more.
+
+mod summed;
 
 use super::make_private;
 use super::stores::{disk_full, missing};
@@ -22,16 +27,16 @@ use bytes::Bytes;
 use contract::api::file::{Begin, Chunks, Completed, Entry, Span};
 use contract::checksum::{CHECKSUM_BYTES, Checksum, Summing};
 use contract::{Error, Kind, Result};
-use disk::Access;
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
-use rustix::io::Errno;
+use disk::{Access, RangeWriter};
+use rustix::fs::{FlockOperation, flock};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use summed::{Changed, Summed};
 use tempfile::TempDir;
 use tokio::sync::{Mutex as Turn, mpsc};
 use tokio::task::JoinHandle;
@@ -42,6 +47,7 @@ pub(crate) struct Staging {
     root: PathBuf,
     /// The uploads that are being ended, by their names.
     ends: Arc<Mutex<HashMap<String, End>>>,
+    summed: Summed,
 }
 
 /// An upload that was begun.
@@ -53,6 +59,7 @@ pub(crate) struct Staged {
     pub(crate) begin: Begin,
     pub(crate) chunks: Chunks,
     directory: PathBuf,
+    summed: Summed,
 }
 
 /// A file that can only be read from its beginning.
@@ -87,10 +94,11 @@ const READ_BYTES: usize = 256 << 10;
 const FLUSH_BYTES: u64 = 32 << 20;
 
 impl Staging {
-    /// Uploads below a directory.
-    pub(crate) fn open(root: &Path) -> Result<Self> {
+    /// Uploads below a directory, which other servers may use, too.
+    pub(crate) fn open(root: &Path, is_shared: bool) -> Result<Self> {
         make_private(root)?;
-        Ok(Staging { root: root.to_owned(), ends: Arc::default() })
+        let summed = Summed::new(is_shared);
+        Ok(Staging { root: root.to_owned(), ends: Arc::default(), summed })
     }
 
     /// The unfinished upload of the same source to the same path.
@@ -123,7 +131,8 @@ impl Staging {
         // It has another name now.
         let _ = fresh.keep();
         disk::sync_folder(&folder)?;
-        Ok(Staged { id, begin: begin.clone(), chunks, directory })
+        let summed = self.summed.clone();
+        Ok(Staged { id, begin: begin.clone(), chunks, directory, summed })
     }
 
     /// The upload of this name.
@@ -131,7 +140,7 @@ impl Staging {
         let is_name =
             !id.is_empty() && id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric());
         match is_name {
-            true => Staged::load(self.root.join(username).join(id)),
+            true => Staged::load(self.root.join(username).join(id), &self.summed),
             false => Ok(None),
         }
     }
@@ -169,6 +178,7 @@ impl Staging {
                 let newest = times.into_iter().filter_map(|path| touched(path).ok()).max();
                 let is_old = newest.is_some_and(|at| at.elapsed().is_ok_and(|old| old >= age));
                 if is_old && fs::remove_dir_all(upload.path()).is_ok() {
+                    self.summed.forget(&upload.file_name().to_string_lossy());
                     removed += 1;
                 }
             }
@@ -184,12 +194,13 @@ impl Staging {
 
     fn uploads(&self, username: &str) -> impl Iterator<Item = Staged> + use<> {
         let entries = fs::read_dir(self.root.join(username)).into_iter().flatten().flatten();
-        entries.filter_map(|entry| Staged::load(entry.path()).ok().flatten())
+        let summed = self.summed.clone();
+        entries.filter_map(move |entry| Staged::load(entry.path(), &summed).ok().flatten())
     }
 }
 
 impl Staged {
-    fn load(directory: PathBuf) -> Result<Option<Self>> {
+    fn load(directory: PathBuf, summed: &Summed) -> Result<Option<Self>> {
         let text = match fs::read_to_string(directory.join(META)) {
             Ok(text) => text,
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -200,7 +211,8 @@ impl Staged {
         let begin: Begin = serde_json::from_str(&text).map_err(|_| damaged())?;
         let chunks = Chunks::new(begin.bytes, begin.chunk_bytes).map_err(|_| damaged())?;
         let id = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Some(Staged { id, begin, chunks, directory }))
+        let summed = summed.clone();
+        Ok(Some(Staged { id, begin, chunks, directory, summed }))
     }
 
     /// Where the bytes are.
@@ -225,12 +237,14 @@ impl Staged {
 
     /// Remembers that the file was published.
     pub(crate) fn finish(&self, entry: &Entry) -> Result<()> {
+        self.summed.forget(&self.id);
         let text = crate::database::to_json(entry)?;
         disk::publish(&self.directory.join(DONE), Access::Private, text.as_bytes())
     }
 
     /// Forgets the upload.
     pub(crate) fn remove(&self) -> Result<()> {
+        self.summed.forget(&self.id);
         match fs::remove_dir_all(&self.directory) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(refused(source)),
             _ => Ok(()),
@@ -257,7 +271,9 @@ impl Staged {
             let message = "the upload is being completed: its chunks cannot be changed now";
             return Err(Error::new(Kind::Conflict, message).with("upload", &self.id));
         }
+        let writing = self.summed.write(&self.id, index);
         self.mark(index, None)?;
+        let mut writer = RangeWriter::open(&self.data(), offset).map_err(refused)?;
         let (mut sum, mut done) = (Summing::new(), 0);
         while let Some(piece) = pieces.blocking_recv() {
             let piece = piece?;
@@ -265,8 +281,8 @@ impl Staged {
                 let message = "the chunk is longer than the upload says";
                 return Err(Error::invalid(message).with("chunk", index).with("bytes", length));
             }
-            data.write_all_at(&piece, offset + done).map_err(refused)?;
             sum.add(&piece);
+            writer.write(&piece).map_err(refused)?;
             done += piece.len() as u64;
         }
         if done < length {
@@ -280,10 +296,13 @@ impl Staged {
                 .with("expected", expected)
                 .with("found", sum.checksum()));
         }
-        if offset / FLUSH_BYTES != (offset + length) / FLUSH_BYTES {
+        let is_on_disk = writer.finish().map_err(refused)?;
+        if !is_on_disk && offset / FLUSH_BYTES != (offset + length) / FLUSH_BYTES {
             data.sync_data().map_err(refused)?;
         }
-        self.mark(index, Some(expected))
+        self.mark(index, Some(expected))?;
+        writing.done(expected, changed(&data)?);
+        Ok(())
     }
 
     /// Takes the chunks that are the same in `existing`.
@@ -352,8 +371,8 @@ impl Staged {
         Ok(())
     }
 
-    /// Reads everything again, while the disk writes what it has not written yet. `Ok(Err(_))` are
-    /// the chunks that are not what they should be.
+    /// Looks whether every chunk is right, and is on the disk when this returns. `Ok(Err(_))` are the
+    /// chunks that are not what they should be.
     pub(crate) fn verify(
         &self,
         checksums: &[Checksum],
@@ -371,12 +390,15 @@ impl Staged {
         if !self.has_data() {
             return Err(self.gone());
         }
-        let parts = self.parts()?;
+        let (parts, summed) = (self.parts()?, self.summed.of(&self.id, changed(&data)?));
         let is_wrong = |index: u64| -> Result<bool> {
             let at = usize::try_from(index).unwrap_or(usize::MAX);
             let expected = checksums.get(at).copied();
             if expected.is_none() || parts.get(index) != expected {
                 return Ok(true);
+            }
+            if summed.get(&index).copied() == expected {
+                return Ok(false);
             }
             let (offset, length) = self.place(index)?;
             Ok(Some(sum_of(&data, offset, length)?) != expected)
@@ -515,21 +537,14 @@ fn copy(from: &File, to: &File, offset: u64, length: u64) -> Result<()> {
     Ok(())
 }
 
+fn changed(data: &File) -> Result<Changed> {
+    let now = data.metadata().map_err(refused)?;
+    Ok((now.ctime(), now.ctime_nsec()))
+}
+
 /// Gives a file its full length, and the disk's promise that there is room where it makes one.
 pub(crate) fn allocate(file: &File, bytes: u64) -> Result<()> {
-    if bytes == 0 {
-        return Ok(());
-    }
-    // An attempt to take more than there is would take all of it for a while.
-    let disk = rustix::fs::fstatvfs(file).map_err(|errno| refused(errno.into()))?;
-    if disk.f_bavail.saturating_mul(disk.f_frsize) < bytes {
-        return Err(disk_full(std::io::ErrorKind::StorageFull.into()).with("needed_bytes", bytes));
-    }
-    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
-        Ok(()) => Ok(()),
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(bytes).map_err(refused),
-        Err(errno) => Err(refused(errno.into())),
-    }
+    disk::reserve(file, bytes).map_err(|source| refused(source).with("needed_bytes", bytes))
 }
 
 fn refused(source: std::io::Error) -> Error {

@@ -1,8 +1,8 @@
 //! Drives one job: looks at it again and again, and does what [`super::reconcile`] says, until its
 //! backend has nothing of it any more.
 
-use super::reconcile::{self, Observed, Step, decide};
-use super::row::{JobRow, Stage};
+use super::reconcile::{self, Observed, Step, decide, decide_retry};
+use super::row::{JobRow, Stage, Trouble};
 use super::{mounts, start, store};
 use crate::Cloud;
 use crate::clock::now_ms;
@@ -23,9 +23,6 @@ const PAUSE_LONG: Duration = Duration::from_millis(1000);
 const PAUSE_GROWTH: f64 = 1.25;
 /// After an error of the backend or the database.
 const PAUSE_ERROR: Duration = Duration::from_secs(1);
-/// How often a start that fails for a reason that may pass is tried.
-const ATTEMPTS_MAX: u32 = 5;
-const RETRY_MS: u64 = 1000;
 /// How long a start that is rolled back may take to be gone.
 const ROLL_BACK: Duration = Duration::from_secs(30);
 /// How often the mounted files of a job are looked at.
@@ -110,6 +107,10 @@ impl Driver {
                 Err(error) if error.kind() == Kind::Interrupted => break,
                 Err(error) => {
                     tracing::warn!(job = self.row.uid, error = error.chain(), "trying again");
+                    // A database that fails is what it may be about.
+                    if let Err(error) = self.troubled(&error).await {
+                        tracing::warn!(job = self.row.uid, error = error.chain(), "not noted");
+                    }
                     PAUSE_ERROR
                 }
             };
@@ -126,6 +127,10 @@ impl Driver {
             Err(error) if error.kind() == Kind::NotFound => Observed::Unknown,
             Err(error) => return Err(error),
         };
+        if self.row.stage == Stage::Placed && self.row.trouble.is_some() {
+            let event = "the place that runs it answers again".to_owned();
+            self.change(Some(event), |row| row.trouble = None).await?;
+        }
         let step = decide(now_ms(), &self.row, &observed);
         match (step, &observed) {
             (Step::Wait, _) => Ok(Turn::Still),
@@ -171,25 +176,66 @@ impl Driver {
             Err(error) if error.kind() == Kind::Interrupted => return Err(error),
             Err(error) => error,
         };
-        let attempts = self.row.attempts + 1;
-        let may_pass = matches!(
-            error.kind(),
-            Kind::Unavailable | Kind::Timeout | Kind::Io | Kind::LimitExceeded
-        );
-        tracing::warn!(job = self.row.uid, attempts, error = error.chain(), "cannot start a job");
+        tracing::warn!(job = self.row.uid, error = error.chain(), "cannot start a job");
         // Whatever is left of it, the next attempt begins anew.
-        self.roll_back().await?;
-        if may_pass && attempts < ATTEMPTS_MAX {
-            let retry_ms = now_ms() + (RETRY_MS << attempts);
-            let event = format!("it could not be started: {error}");
-            self.change(Some(event), |row| {
-                (row.attempts, row.retry_ms) = (attempts, retry_ms);
-                row.reason = error.to_string();
-            })
-            .await?;
-            return Ok(Turn::Still);
+        let is_answering = match self.roll_back().await {
+            Ok(()) => true,
+            Err(error) if error.kind() == Kind::Interrupted => return Err(error),
+            Err(error) => {
+                tracing::warn!(job = self.row.uid, error = error.chain(), "not rolled back");
+                false
+            }
+        };
+        self.not_started(&error, is_answering).await
+    }
+
+    /// Notes that it could not be started, and when that is tried again, if it is.
+    async fn not_started(&mut self, error: &Error, is_answering: bool) -> Result<Turn> {
+        let (now_ms, attempts) = (now_ms(), self.row.attempts + 1);
+        let trouble = self.trouble(error);
+        let failed_for_ms = now_ms.saturating_sub(trouble.since_ms);
+        let event = format!("it could not be started: {}", trouble.error);
+        let pause_ms = decide_retry(error.kind(), attempts, failed_for_ms, is_answering);
+        let Some(pause_ms) = pause_ms else {
+            return self.end(JobState::Failed, event).await;
+        };
+        let is_known = self.row.trouble.as_ref().is_some_and(|known| known.error == trouble.error);
+        // Many attempts with one error are one event.
+        self.change((!is_known).then_some(event), |row| {
+            (row.attempts, row.retry_ms) = (attempts, now_ms + pause_ms);
+            row.reason.clone_from(&trouble.error);
+            row.trouble = Some(trouble);
+        })
+        .await?;
+        Ok(Turn::Still)
+    }
+
+    /// Notes that its place cannot be asked about it.
+    async fn troubled(&mut self, error: &Error) -> Result<()> {
+        match self.row.stage {
+            Stage::Admitted if self.row.kill_ms.is_some() => {
+                let reason = "killed while the place that was to run it could not be asked: what \
+                              may have started there is ended when it answers again";
+                self.end(JobState::Killed, reason.to_owned()).await.map(|_| ())
+            }
+            Stage::Admitted if self.row.retry_ms > now_ms() => Ok(()),
+            Stage::Admitted => self.not_started(error, false).await.map(|_| ()),
+            Stage::Placed => {
+                let trouble = self.trouble(error);
+                if self.row.trouble.as_ref() == Some(&trouble) {
+                    return Ok(());
+                }
+                let event = format!("the place that runs it cannot be asked: {}", trouble.error);
+                self.change(Some(event), |row| row.trouble = Some(trouble)).await
+            }
+            Stage::Queued | Stage::Ended => Ok(()),
         }
-        self.end(JobState::Failed, format!("it could not be started: {error}")).await
+    }
+
+    /// This error, since the first one.
+    fn trouble(&self, error: &Error) -> Trouble {
+        let since_ms = self.row.trouble.as_ref().map_or_else(now_ms, |known| known.since_ms);
+        Trouble { error: error.chain(), since_ms }
     }
 
     /// Ends what a failed start may have left.
@@ -233,6 +279,7 @@ impl Driver {
         self.change(Some(event.to_owned()), |row| {
             row.stage = Stage::Placed;
             row.reason = String::new();
+            row.trouble = None;
             row.started_ms = row.started_ms.or_else(|| Some(now_ms()));
         })
         .await?;
@@ -270,6 +317,7 @@ impl Driver {
         self.change(Some(event), |row| {
             (row.stage, row.state, row.reason) = (Stage::Ended, state, reason);
             row.ended_ms = Some(now_ms());
+            row.trouble = None;
         })
         .await?;
         self.ended();

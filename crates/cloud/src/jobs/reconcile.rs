@@ -21,6 +21,7 @@
 //! for one that was not started, and never runs twice.
 
 use super::row::{JobRow, Stage, worker_name};
+use contract::Kind;
 use contract::api::job::Worker;
 use contract::state::{JobState, ReplicaState, State};
 use scheduler::JobRecord;
@@ -100,6 +101,32 @@ pub(crate) fn decide(now_ms: u64, row: &JobRow, observed: &Observed) -> Step {
         (Stage::Ended, Observed::Known(_)) => Step::Wait,
         (Stage::Ended, Observed::Unknown) => Step::Forgotten,
     }
+}
+
+/// How often a start that fails for a reason that may pass is tried, if its backend answers.
+const ATTEMPTS_MAX: u32 = 5;
+/// How long it is tried if its backend does not answer.
+const UNANSWERED_MS: u64 = 10 * 60 * 1000;
+/// Between two attempts: doubled each time, up to this.
+const RETRY_MS: u64 = 1000;
+const RETRY_DOUBLED_MAX: u32 = 5;
+
+/// After how many milliseconds a start that failed is tried again, if it is: its reason may pass,
+/// and it was not tried too often.
+pub(crate) fn decide_retry(
+    kind: Kind,
+    attempts: u32,
+    failed_for_ms: u64,
+    is_answering: bool,
+) -> Option<u64> {
+    let may_pass =
+        matches!(kind, Kind::Unavailable | Kind::Timeout | Kind::Io | Kind::LimitExceeded);
+    let may_try = match is_answering {
+        true => may_pass && attempts < ATTEMPTS_MAX,
+        // Whatever it said first, it does not say it any more.
+        false => failed_for_ms < UNANSWERED_MS,
+    };
+    may_try.then(|| RETRY_MS << attempts.min(RETRY_DOUBLED_MAX))
 }
 
 /// How long a job may be with its backend before something of it runs.
@@ -193,40 +220,13 @@ fn replica_events(old: &JobRow, new: &JobRow) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::need::Need;
     use contract::job::JobSpec;
     use scheduler::conductor::Stop;
     use scheduler::record::{Ending, Verdict};
 
     fn row(stage: Stage) -> JobRow {
-        JobRow {
-            uid: "ctr-1".into(),
-            request: "r".into(),
-            name: "ctr".into(),
-            username: "wu".into(),
-            datacenter: "dc".into(),
-            spec: JobSpec::default(),
-            package: None,
-            stage,
-            state: JobState::Pending,
-            reason: String::new(),
-            exit_code: None,
-            need: Need::default(),
-            trainers: 1,
-            submitted_ms: 1,
-            started_ms: None,
-            ended_ms: None,
-            kill_ms: None,
-            is_kill_forced: false,
-            is_removed_at_end: false,
-            attempts: 0,
-            retry_ms: 0,
-            is_forgotten: false,
-            workers: Vec::new(),
-            notes: Vec::new(),
-            revision: 1,
-            change: 1,
-        }
+        let spec = JobSpec { name: "ctr".into(), ..JobSpec::default() };
+        JobRow { stage, ..JobRow::queued("ctr-1".into(), "r".into(), spec, None, 1) }
     }
 
     fn known(state: JobState, is_ending: bool) -> Observed {
@@ -311,5 +311,21 @@ mod tests {
             (Stage::Ended, JobState::Failed, Some(77))
         );
         assert_eq!(events, ["failed: trainer-0 failed"]);
+    }
+
+    #[test]
+    fn a_start_that_fails_is_tried_again_within_limits() {
+        let pauses = |kind, is_answering| {
+            let retry = |attempts| decide_retry(kind, attempts, 1000, is_answering);
+            (1..=7).map(retry).map(|pause| pause.unwrap_or(0)).collect::<Vec<_>>()
+        };
+        let some = [2000, 4000, 8000, 16_000, 0, 0, 0];
+        assert_eq!(pauses(Kind::Unavailable, true), some);
+        // What can never work is not tried again.
+        assert_eq!(pauses(Kind::Forbidden, true), [0; 7]);
+        // A place that does not answer has longer, and an end, too.
+        let long = [2000, 4000, 8000, 16_000, 32_000, 32_000, 32_000];
+        assert_eq!(pauses(Kind::Timeout, false), long);
+        assert_eq!(decide_retry(Kind::Timeout, 20, UNANSWERED_MS, false), None);
     }
 }

@@ -5,6 +5,7 @@ use contract::api::job::{Job, Worker};
 use contract::job::JobSpec;
 use contract::role::Role;
 use contract::state::{JobState, ReplicaState};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -42,6 +43,8 @@ pub(crate) struct JobRow {
     /// How often it could not be started, and when to try again.
     pub(crate) attempts: u32,
     pub(crate) retry_ms: u64,
+    /// What keeps the cloud from starting it, or from seeing how it is.
+    pub(crate) trouble: Option<Trouble>,
     /// Whether the backend has nothing of it any more.
     pub(crate) is_forgotten: bool,
     pub(crate) workers: Vec<Worker>,
@@ -50,6 +53,14 @@ pub(crate) struct JobRow {
     pub(crate) revision: u64,
     /// Counts the changes of all jobs.
     pub(crate) change: u64,
+}
+
+/// The last error of the backend, when there was no success since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Trouble {
+    pub(crate) error: String,
+    /// The time of the first error.
+    pub(crate) since_ms: u64,
 }
 
 /// How far the cloud is with a job. Every change is on disk before the next step is taken, so a
@@ -93,10 +104,59 @@ impl FromStr for Stage {
 }
 
 impl JobRow {
+    /// A job that was just submitted, by the user and for the datacenter that its spec names.
+    pub(crate) fn queued(
+        uid: String,
+        request: String,
+        spec: JobSpec,
+        package: Option<String>,
+        submitted_ms: u64,
+    ) -> Self {
+        JobRow {
+            uid,
+            request,
+            name: spec.name.clone(),
+            username: spec.user.clone(),
+            datacenter: spec.datacenter.clone(),
+            trainers: spec.trainers,
+            need: Need::of(&spec, spec.trainers),
+            spec,
+            package,
+            stage: Stage::Queued,
+            state: JobState::Pending,
+            reason: String::new(),
+            exit_code: None,
+            submitted_ms,
+            started_ms: None,
+            ended_ms: None,
+            kill_ms: None,
+            is_kill_forced: false,
+            is_removed_at_end: false,
+            attempts: 0,
+            retry_ms: 0,
+            trouble: None,
+            is_forgotten: false,
+            workers: Vec::new(),
+            notes: Vec::new(),
+            revision: 1,
+            change: 0,
+        }
+    }
+
     /// How many replicas of a role are in a state.
     pub(crate) fn count(&self, role: Role, is: impl Fn(ReplicaState) -> bool) -> u32 {
         let own = self.workers.iter().filter(|worker| worker.role == role && is(worker.state));
         u32::try_from(own.count()).unwrap_or(u32::MAX)
+    }
+
+    /// The reason, or else what keeps the cloud from seeing how the job is.
+    fn told_reason(&self) -> String {
+        match &self.trouble {
+            Some(trouble) if self.reason.is_empty() => {
+                format!("the place that runs it cannot be asked: {}", trouble.error)
+            }
+            _ => self.reason.clone(),
+        }
     }
 
     /// What a list shows.
@@ -108,7 +168,7 @@ impl JobRow {
             user: self.username.clone(),
             datacenter: self.datacenter.clone(),
             state: self.state,
-            reason: self.reason.clone(),
+            reason: self.told_reason(),
             trainers: self.trainers,
             pservers: self.spec.pservers,
             succeeded: self.count(Role::Trainer, |state| state == ReplicaState::Succeeded),

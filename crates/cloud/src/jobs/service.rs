@@ -106,36 +106,9 @@ pub(crate) async fn submit_by(
     let user = user.ok_or_else(|| Error::new(Kind::NotFound, "there is no such user"))?;
     // What is counted is also what a replica gets.
     super::need::fill(&mut spec.resources);
-    let need = Need::of(&spec, spec.trainers);
-    let now_ms = now_ms();
-    let mut row = JobRow {
-        uid: format!("{}-{}", spec.id().as_str(), random::word::<10>()?),
-        request,
-        name: spec.name.clone(),
-        username: caller.username.clone(),
-        datacenter: datacenter.to_owned(),
-        trainers: spec.trainers,
-        spec,
-        package,
-        stage: Stage::Queued,
-        state: JobState::Pending,
-        reason: String::new(),
-        exit_code: None,
-        need,
-        submitted_ms: now_ms,
-        started_ms: None,
-        ended_ms: None,
-        kill_ms: None,
-        is_kill_forced: false,
-        is_removed_at_end: false,
-        attempts: 0,
-        retry_ms: 0,
-        is_forgotten: false,
-        workers: Vec::new(),
-        notes: Vec::new(),
-        revision: 1,
-        change: 0,
-    };
+    let uid = format!("{}-{}", spec.id().as_str(), random::word::<10>()?);
+    let mut row = JobRow::queued(uid, request, spec, package, now_ms());
+    let need = row.need;
     let manifest = place.config.sends_packages().then(Manifest::default);
     {
         let (place, username) = (Arc::clone(&place), row.username.clone());
@@ -180,13 +153,13 @@ pub(crate) async fn submit_by(
     }
     // Not earlier than the newest of its name, or that would be found instead.
     let newest = store::newest_ms(&mut write, &row).await?;
-    row.submitted_ms = newest.map_or(now_ms, |newest| now_ms.max(newest + 1));
+    row.submitted_ms = newest.map_or(row.submitted_ms, |newest| row.submitted_ms.max(newest + 1));
     store::insert(&mut write, &row).await?;
     if let FrontDoor::ClusterTrain(plan) = door {
         cluster_train::store::insert(&mut write, &row.uid, plan).await?;
     }
     let most = cloud.config.limits.events;
-    store::add_event(&mut write, &row.uid, now_ms, "submitted", most).await?;
+    store::add_event(&mut write, &row.uid, now_ms(), "submitted", most).await?;
     write.commit().await?;
     place.wake.notify_one();
     metrics::counter!("cloud_jobs_submitted").increment(1);
@@ -244,6 +217,10 @@ fn check_queue(place: &Datacenter, spec: &contract::job::JobSpec) -> Result<()> 
         None => {
             let known: Vec<&str> =
                 place.config.queues.iter().map(|queue| queue.name.as_str()).collect();
+            if known.is_empty() {
+                let message = "this datacenter has no queues: leave it out";
+                return Err(Error::new(Kind::NotFound, message).with("queue", &spec.queue));
+            }
             let message = "there is no such queue: leave it out, or use another";
             Err(Error::new(Kind::NotFound, message)
                 .with("queue", &spec.queue)

@@ -9,7 +9,29 @@ use contract::state::{JobState, ReplicaState};
 pub(crate) fn why(now_ms: u64, row: &JobRow, place_notes: &[String]) -> Why {
     let mut notes = row.notes.clone();
     notes.extend(place_notes.iter().filter(|note| !row.notes.contains(note)).cloned());
-    Why { state: row.state, sentence: sentence(now_ms, row), notes }
+    let mut sentence = sentence(now_ms, row);
+    if let (Stage::Placed, Some(trouble)) = (row.stage, &row.trouble) {
+        let since = duration(now_ms.saturating_sub(trouble.since_ms));
+        let error = &trouble.error;
+        sentence.push_str(&format!(
+            "; that was {since} ago, since then the place that runs it cannot be asked: {error}"
+        ));
+    }
+    Why { state: row.state, sentence, notes }
+}
+
+fn not_started(now_ms: u64, row: &JobRow) -> String {
+    let times = match row.attempts {
+        1 => "once".to_owned(),
+        times => format!("{times} times"),
+    };
+    let since = row.trouble.as_ref().map(|trouble| now_ms.saturating_sub(trouble.since_ms));
+    let since = since.map(|since| format!(" in {}", duration(since))).unwrap_or_default();
+    let next = match row.retry_ms.saturating_sub(now_ms) {
+        0 => "now".to_owned(),
+        pause => format!("in {}", duration(pause)),
+    };
+    format!("it could not be started, tried {times}{since}, again {next}: {}", row.reason)
 }
 
 fn sentence(now_ms: u64, row: &JobRow) -> String {
@@ -24,10 +46,7 @@ fn sentence(now_ms: u64, row: &JobRow) -> String {
             since(Some(row.submitted_ms)),
             reason("nobody has looked at it yet")
         ),
-        (JobState::Starting, Stage::Admitted) if row.attempts > 0 => format!(
-            "it could not be started {} times, and is tried again: {}",
-            row.attempts, row.reason
-        ),
+        (JobState::Starting, Stage::Admitted) if row.attempts > 0 => not_started(now_ms, row),
         (JobState::Starting, Stage::Admitted) => "its program is being made ready".to_owned(),
         (JobState::Starting, _) => {
             // A cluster may have more to say, such as what it has too little of.
@@ -98,5 +117,39 @@ fn duration(milliseconds: u64) -> String {
         120..7200 => format!("{} min", seconds / 60),
         7200..172_800 => format!("{} h", seconds / 3600),
         _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::row::Trouble;
+    use contract::job::JobSpec;
+
+    fn troubled(stage: Stage, state: JobState) -> JobRow {
+        let spec = JobSpec { trainers: 2, ..JobSpec::default() };
+        let trouble = Trouble { error: "nothing listens (host: n1)".to_owned(), since_ms: 60_000 };
+        let row = JobRow::queued("job-1".to_owned(), String::new(), spec, None, 0);
+        JobRow { stage, state, trouble: Some(trouble), started_ms: Some(30_000), ..row }
+    }
+
+    #[test]
+    fn a_start_that_failed_says_how_often_since_when_and_when_again() {
+        let reason = "nothing listens (host: n1)".to_owned();
+        let row = troubled(Stage::Admitted, JobState::Starting);
+        let row = JobRow { attempts: 3, retry_ms: 108_000, reason, ..row };
+        insta::assert_snapshot!(sentence(100_000, &row), @"it could not be started, tried 3 times in 40 s, again in 8 s: nothing listens (host: n1)");
+        let row = JobRow { attempts: 1, retry_ms: 0, ..row };
+        insta::assert_snapshot!(sentence(100_000, &row), @"it could not be started, tried once in 40 s, again now: nothing listens (host: n1)");
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_asked_is_told() {
+        let row = troubled(Stage::Placed, JobState::Running);
+        insta::assert_snapshot!(why(100_000, &row, &[]).sentence, @"it runs since 70 s: 0 of 2 trainers run; that was 40 s ago, since then the place that runs it cannot be asked: nothing listens (host: n1)");
+        assert_eq!(
+            row.job().reason,
+            "the place that runs it cannot be asked: nothing listens (host: n1)"
+        );
     }
 }

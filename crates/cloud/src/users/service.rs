@@ -75,20 +75,19 @@ async fn authenticate(
 pub(crate) async fn caller_of_token(cloud: &Cloud, token: &str, address: IpAddr) -> Result<Caller> {
     let refuse = |message: &str| Err(Error::new(Kind::Unauthenticated, message));
     let now_ms = now_ms();
-    let Some(row) = store::token(&cloud.database, &digest(token)).await? else {
+    let Some((row, owner)) = store::token(&cloud.database, &digest(token)).await? else {
         return refuse("the token is not known: log in again");
     };
     if row.expires_ms <= now_ms {
         return refuse("the token has expired: log in again");
     }
-    let owner = store::user(&cloud.database, &row.username).await?;
-    let Some(owner) = owner.filter(|owner| owner.user.is_enabled) else {
+    if !owner.is_enabled {
         return refuse("this user was disabled: ask an administrator");
-    };
+    }
     let expires_ms = renew(cloud, &row, now_ms).await?;
     Ok(Caller {
         username: row.username,
-        is_admin: owner.user.is_admin,
+        is_admin: owner.is_admin,
         token: row.id,
         expires_ms,
         address,

@@ -28,6 +28,13 @@ pub(crate) struct TokenRow {
     pub(crate) lifetime_ms: u64,
 }
 
+/// What a user may do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Permission {
+    pub(crate) is_admin: bool,
+    pub(crate) is_enabled: bool,
+}
+
 fn user_row(row: &AnyRow) -> Result<UserRow> {
     Ok(UserRow {
         user: User {
@@ -129,14 +136,19 @@ pub(crate) async fn admins(write: &mut Write<'_>) -> Result<u64> {
     number(&row, "count")
 }
 
-/// The token of this hash.
-pub(crate) async fn token(database: &Database, hash: &str) -> Result<Option<TokenRow>> {
-    let row = sqlx::query("SELECT * FROM tokens WHERE hash = $1")
-        .bind(hash)
-        .fetch_optional(database.read())
-        .await
-        .map_err(failed)?;
-    row.as_ref().map(token_row).transpose()
+/// The token of this hash, with what its owner may do: every request asks for both.
+pub(crate) async fn token(
+    database: &Database,
+    hash: &str,
+) -> Result<Option<(TokenRow, Permission)>> {
+    let sql = "SELECT tokens.*, users.is_admin, users.is_enabled FROM tokens \
+               JOIN users ON users.username = tokens.username WHERE hash = $1";
+    let row = sqlx::query(sql).bind(hash).fetch_optional(database.read()).await.map_err(failed)?;
+    let both = |row| {
+        let (is_admin, is_enabled) = (flag(row, "is_admin")?, flag(row, "is_enabled")?);
+        Ok((token_row(row)?, Permission { is_admin, is_enabled }))
+    };
+    row.as_ref().map(both).transpose()
 }
 
 /// The token of this public number.

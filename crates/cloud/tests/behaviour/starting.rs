@@ -54,6 +54,56 @@ fn a_job_that_cannot_be_started_says_why_and_can_be_killed() {
     assert!(left.iter().all(|name| name.to_string_lossy().starts_with('.')), "{left:?}");
 }
 
+/// A cloud whose jobs run on a Kubernetes cluster that nobody has started.
+fn without_cluster() -> (tempfile::TempDir, Cloud) {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let server = format!("http://127.0.0.1:{port}");
+    let content = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    });
+    std::fs::write(&kubeconfig, content.to_string()).unwrap();
+    let place = json!({
+        "name": "local", "backend": "kubernetes", "files": folder.path().join("files"),
+        "kubernetes": {
+            "kubeconfig": kubeconfig, "namespace": "default", "image": "paddle",
+            "volume": {"nfs": {"server": "127.0.0.1", "path": "/files"}},
+        },
+    });
+    std::fs::create_dir(folder.path().join("files")).unwrap();
+    let cloud = Cloud::with(&json!({"datacenters": [place]}).to_string());
+    (folder, cloud)
+}
+
+#[test]
+fn a_place_that_does_not_answer_is_the_reason_why_a_job_does_not_start() {
+    let (_folder, cloud) = without_cluster();
+    let token = cloud.user("wu");
+    submit(&cloud, &token, "job");
+    submit(&cloud, &token, "other");
+    let why = wait_for("a second attempt", || {
+        let why = cloud.get(&token, &format!("{JOBS}/job/why")).expect(200);
+        let sentence = why["sentence"].as_str().unwrap().to_owned();
+        sentence.contains("tried 2 times").then_some(sentence)
+    });
+    assert!(why.contains("again") && why.contains("Connection refused"), "{why}");
+    let detail = cloud.get(&token, &format!("{JOBS}/job")).expect(200);
+    assert!(detail["reason"].as_str().unwrap().contains("Connection refused"), "{detail}");
+    let events = cloud.get(&token, &format!("{JOBS}/job/events")).expect(200).to_string();
+    assert_eq!(events.matches("it could not be started").count(), 1, "{events}");
+    // Nobody has to wait for the place to get rid of a job.
+    cloud.call(&token, "POST", &format!("{JOBS}/other/kill"), &json!({})).expect(200);
+    let end = wait_for("the end of the other job", || {
+        let job = cloud.get(&token, &format!("{JOBS}/other")).expect(200);
+        (job["state"] == "killed").then_some(job)
+    });
+    assert!(end["reason"].as_str().unwrap().contains("could not be asked"), "{end}");
+}
+
 #[test]
 fn pages_of_jobs_have_every_job_once_newest_first() {
     let cloud = Cloud::with("datacenters: [{name: local, capacity: {replicas: 1}}]");

@@ -241,7 +241,8 @@ fn figure<'a>(replica: &'a ReplicaRecord, name: &str) -> Option<&'a serde_json::
     replica.metrics.as_ref()?.get(name)
 }
 
-fn out_of_time(limit_ms: u64) -> Verdict {
+/// How a job ends that was to be over by now.
+pub(crate) fn out_of_time(limit_ms: u64) -> Verdict {
     let seconds = limit_ms / 1000;
     Verdict {
         state: JobState::Failed,

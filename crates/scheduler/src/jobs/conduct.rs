@@ -12,9 +12,10 @@ use super::segments::{LOG_LIMITS, METRICS_LIMITS, Segments};
 use super::shared;
 use super::site::{Opening, Paddle, Progress, Site};
 use crate::backend::MetricsLine;
-use crate::conductor::{self, Outcome, Request, Stop, Watch, now_ms};
+use crate::conductor::{self, Outcome, Request, Stop, Watch, decide, now_ms};
 use crate::plan::{self, JobPlan};
 use crate::record::{JobRecord, Verdict};
+use crate::slurm::Doubt;
 use crate::ssh::package::hexadecimal;
 use crate::submission::{Package, Place};
 use crate::supervisor::host::{Host, Hosts};
@@ -224,6 +225,8 @@ impl Job<'_> {
         loop {
             let is_again = record.rounds > 0 || record.conductors > 1;
             let (progress, mut waited) = watch::channel(Progress::default());
+            let too_late = self.time_limit(record);
+            tokio::pin!(too_late);
             let opened = {
                 let opening = self.open(record.began_ms, is_again, true, &progress);
                 tokio::pin!(opening);
@@ -238,6 +241,7 @@ impl Job<'_> {
                             Request::Stop(stop) => return Ok(Verdict::killed(stop)),
                             Request::Scale(trainers) => record.trainers = trainers,
                         },
+                        verdict = &mut too_late => return Ok(verdict),
                     }
                 }
             };
@@ -268,11 +272,26 @@ impl Job<'_> {
         }
     }
 
-    /// What whoever gave the machines did to them, if some were lost.
+    /// How the job ends when its time is over before its machines are reached. While it waits for
+    /// those of Slurm its time has not begun.
+    fn time_limit(&self, record: &JobRecord) -> impl Future<Output = Verdict> + use<> {
+        let limit_ms =
+            self.submission.spec.time_limit_seconds.map(|limit| limit.saturating_mul(1000));
+        let limit_ms = limit_ms.filter(|_| !matches!(self.submission.place, Place::Slurm(_)));
+        let began_ms = record.began_ms;
+        async move {
+            let Some(limit_ms) = limit_ms else { return std::future::pending().await };
+            let left_ms = began_ms.saturating_add(limit_ms).saturating_sub(now_ms());
+            tokio::time::sleep(Duration::from_millis(left_ms)).await;
+            decide::out_of_time(limit_ms)
+        }
+    }
+
+    /// What whoever gave the machines did to them, if that is why replicas were lost or failed.
     async fn fate(&mut self, record: &JobRecord, may_repeat: bool) -> Option<Verdict> {
         let is_lost = record.replicas.iter().any(|one| one.state == ReplicaState::Lost);
-        let site = self.site.as_mut().filter(|_| is_lost)?;
-        site.fate(self.submission, self.directory, may_repeat).await
+        let doubt = Doubt { is_lost, may_repeat };
+        self.site.as_mut()?.fate(self.submission, self.directory, doubt).await
     }
 
     /// Reaches the machines once more, which waits for the end of what another conductor ran, so

@@ -31,7 +31,6 @@ use crate::ssh::transfer;
 use crate::submission::{Package, RunAs, Submission, check_id};
 use crate::supervisor::message::SILENCE_MAX;
 use crate::supervisor::{guard as supervisor, leftover, lock};
-use contract::job::FaultTolerance;
 use contract::state::State;
 use contract::{Error, Kind, Result};
 use directory::JobDirectory;
@@ -378,26 +377,7 @@ impl Backend for Jobs {
             let own = directory.clone();
             let record = blocking(move || {
                 let record = Jobs::look(&own)?;
-                let refuse = |kind, message: &str| {
-                    Err(Error::new(kind, message)
-                        .with("id", &record.id)
-                        .with("trainers", record.trainers)
-                        .with("wanted", trainers))
-                };
-                let Some(tolerance) = own.submission()?.spec.fault_tolerance else {
-                    let message = "the number of trainers of this job is fixed: to change it while \
-                                   it runs, submit it with min_trainers and max_trainers";
-                    return refuse(Kind::Unsupported, message);
-                };
-                let FaultTolerance { min_trainers, max_trainers } = tolerance;
-                if !(min_trainers..=max_trainers).contains(&trainers) {
-                    let message =
-                        format!("this job may have from {min_trainers} to {max_trainers} trainers");
-                    return refuse(Kind::Invalid, &message);
-                }
-                if record.state.is_final() {
-                    return refuse(Kind::Conflict, "the job has ended");
-                }
+                record.check_scale(own.submission()?.spec.fault_tolerance, trainers)?;
                 own.request_scale(trainers)?;
                 Ok(record)
             })

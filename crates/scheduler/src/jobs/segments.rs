@@ -69,7 +69,11 @@ impl Segments {
                 fs::remove_file(path(&self.directory, *begin)).map_err(refused)?;
             }
         }
-        self.file.write_all(bytes).map_err(refused)?;
+        if let Err(source) = self.file.write_all(bytes) {
+            // On a full disk a part may have been written, and counts.
+            self.bytes = self.file.metadata().map_err(refused)?.len();
+            return Err(refused(source));
+        }
         self.bytes += bytes.len() as u64;
         Ok(())
     }

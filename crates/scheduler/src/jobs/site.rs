@@ -3,6 +3,7 @@
 use super::directory::JobDirectory;
 use crate::plan::Node;
 use crate::record::Verdict;
+use crate::slurm::Doubt;
 use crate::submission::{Place, Submission};
 use crate::supervisor::host::Host;
 use crate::{local, mpi, slurm, ssh};
@@ -106,16 +107,16 @@ impl Site {
     }
 
     /// What whoever gives the machines did to the job while it ran, if that explains that replicas
-    /// were lost.
+    /// were lost or failed.
     pub(super) async fn fate(
         &mut self,
         submission: &Submission,
         directory: &JobDirectory,
-        may_repeat: bool,
+        doubt: Doubt,
     ) -> Option<Verdict> {
         match (self, &submission.place) {
             (Site::Slurm(site), Place::Slurm(place)) => {
-                site.fate(place, submission, directory.path(), may_repeat).await
+                site.fate(place, submission, directory.path(), doubt).await
             }
             _ => None,
         }

@@ -21,6 +21,17 @@ pub struct Access {
 
 /// A client of the cluster. Nothing is asked yet.
 pub async fn connect(access: &Access) -> Result<Client> {
+    let config = config(access).await?;
+    Client::try_from(config)
+        .map_err(|source| Error::invalid("cannot use this cluster").because(source))
+}
+
+/// The address of the API server, for people.
+pub(super) async fn server(access: &Access) -> String {
+    config(access).await.map(|config| config.cluster_url.to_string()).unwrap_or_default()
+}
+
+async fn config(access: &Access) -> Result<Config> {
     let unreadable = |source: kube::config::KubeconfigError| {
         let error = Error::invalid("cannot use the kubeconfig").because(source);
         match &access.kubeconfig {
@@ -45,8 +56,7 @@ pub async fn connect(access: &Access) -> Result<Client> {
         })?,
     };
     config.connect_timeout = Some(REQUEST_TIMEOUT);
-    Client::try_from(config)
-        .map_err(|source| Error::invalid("cannot use this cluster").because(source))
+    Ok(config)
 }
 
 /// An answer within the time of a request, its refusal as an error that says what was tried.

@@ -5,6 +5,7 @@
 //! a number of bytes.
 
 use crate::backend::{Cursor, LOG_BYTES_MAX, LogPiece};
+use crate::jobs::segments::parse_cursor;
 use crate::submission::KubernetesPlace;
 use contract::{Error, Result};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
@@ -32,7 +33,7 @@ pub(super) fn read(
     is_over: bool,
 ) -> Result<Option<LogPiece>> {
     let Some(file) = open(root, way)? else { return Ok(None) };
-    let offset: u64 = cursor.0.parse().unwrap_or(0);
+    let offset = parse_cursor(&cursor.0)?;
     let refused = |source| Error::io("cannot read a log", source).with("file", way.display());
     let mut bytes = vec![0; LOG_BYTES_MAX];
     let mut count = 0;

@@ -1,4 +1,5 @@
-//! Jobs as pods of a Kubernetes cluster with Volcano.
+//! Jobs as pods of a Kubernetes cluster: jobs of Volcano where it has that, else of what every
+//! cluster has.
 //!
 //! A job is one Secret, made first and at once: it holds the submission, the token and the package,
 //! so a job is either accepted or was never there, whatever happens to whoever submits it. All other
@@ -13,6 +14,7 @@ pub mod plan;
 mod files;
 mod logs;
 mod package;
+mod plain;
 mod registry;
 mod state;
 mod tenant;
@@ -21,13 +23,14 @@ mod volcano;
 
 use crate::backend::{Accepted, Backend, Cursor, JobSummary, LogPiece, Metrics};
 use crate::conductor::now_ms;
+use crate::jobs::segments::parse_cursor;
 use crate::plan::JobPlan;
 use crate::record::{Ending, JobRecord};
 use crate::replica::ReplicaId;
-use crate::submission::{KubernetesPlace, Package, Place, Submission, Tenant};
+use crate::submission::{KubernetesPlace, Package, Place, Submission, Tenant, check_id};
 use api::{Access, ask, connect};
-use contract::job::FaultTolerance;
-use contract::state::State;
+use contract::role::Role;
+use contract::state::{JobState, State};
 use contract::{Error, Kind, Result};
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
@@ -41,17 +44,22 @@ use state::{ENDING, Seen};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
-use view::{Scope, View, kind, kinds, value};
+use view::{Kinds, Scope, View, kind, kinds, value};
 
 /// Who writes fields of objects that others may also write.
 const MANAGER: &str = "paddlecloud";
+/// How long the removal of an earlier object is waited for, and between two looks at it.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
+const REMOVAL_PAUSE: Duration = Duration::from_millis(250);
 
 /// The jobs of one namespace, or of one origin in all namespaces.
 pub struct Kubernetes {
     access: Access,
     scope: Scope,
     client: OnceCell<Client>,
+    has_volcano: OnceCell<bool>,
     view: OnceCell<View>,
     /// By job and replica.
     streams: Mutex<BTreeMap<(String, ReplicaId), Arc<Streams>>>,
@@ -82,20 +90,26 @@ impl Kubernetes {
             access,
             scope,
             client: OnceCell::new(),
+            has_volcano: OnceCell::new(),
             view: OnceCell::new(),
             streams: Mutex::new(BTreeMap::new()),
             tenants: Mutex::new(BTreeMap::new()),
         }
     }
 
-    /// The objects of a job, as `--dry-run` prints them. What is secret is not shown.
+    /// The objects of a job, as `--dry-run` prints them: those of Volcano, unless it is not to be
+    /// used. What is secret is not shown.
     pub fn manifests(submission: &Submission) -> Result<Vec<Value>> {
         let place = place(submission)?;
         let mut secret = plan::secret(submission, None)?;
         for key in [plan::TOKEN_KEY, plan::SUBMISSION_KEY] {
             secret["stringData"][key] = json!("***");
         }
-        let mut manifests = vec![secret, volcano::job(submission, place)?];
+        let mut manifests = vec![secret];
+        match place.volcano {
+            Some(false) => manifests.extend(plain::objects(submission, place)?),
+            _ => manifests.push(volcano::job(submission, place)?),
+        }
         for manifest in &mut manifests {
             manifest["metadata"]["namespace"] = json!(place.namespace);
         }
@@ -113,7 +127,41 @@ impl Kubernetes {
 
     async fn view(&self) -> Result<&View> {
         let client = self.client().await?;
-        self.view.get_or_try_init(|| View::open(client, &self.scope)).await
+        let has_volcano = self.has_volcano().await?;
+        self.view.get_or_try_init(|| View::open(client, &self.scope, has_volcano)).await
+    }
+
+    /// Whether the cluster has Volcano.
+    async fn has_volcano(&self) -> Result<bool> {
+        let client = self.client().await?;
+        let look = || async {
+            let jobs = kinds().jobs;
+            let known = client.list_api_group_resources(&jobs.api_version);
+            match ask("look for Volcano", known).await {
+                Ok(known) => Ok(known.resources.iter().any(|one| one.name == jobs.plural)),
+                Err(error) if error.kind() == Kind::NotFound => Ok(false),
+                // The first question of all: whether there is anybody to ask.
+                Err(error) if error.kind().is_retryable() => {
+                    let message = "the API server cannot be reached: is the cluster up, and the \
+                                   kubeconfig the right one?";
+                    let server = api::server(&self.access).await;
+                    Err(Error::new(error.kind(), message).with("server", server).because(error))
+                }
+                Err(error) => Err(error),
+            }
+        };
+        self.has_volcano.get_or_try_init(look).await.copied()
+    }
+
+    /// Whether a job of this place is one of Volcano.
+    async fn uses_volcano(&self, place: &KubernetesPlace) -> Result<bool> {
+        let has_volcano = self.has_volcano().await?;
+        if place.volcano == Some(true) && !has_volcano {
+            let message = "this cluster has no Volcano, which starts all pods of a job together: \
+                           install it, or do without (--volcano no; `volcano: false` for a cloud)";
+            return Err(Error::new(Kind::Unsupported, message));
+        }
+        Ok(place.volcano.unwrap_or(has_volcano))
     }
 
     async fn objects(&self, kind: &ApiResource, namespace: &str) -> Result<Api<DynamicObject>> {
@@ -124,26 +172,29 @@ impl Kubernetes {
     async fn make(&self, submission: &Submission, package: Option<Vec<u8>>) -> Result<Accepted> {
         let place = place(submission)?;
         plan::check(submission, place)?;
+        // Whoever may not look at jobs makes none: nobody would know what became of it.
+        self.view().await?;
+        let parts = self.parts(submission, place).await?;
         if let Some(tenant) = &place.tenant {
             self.move_in(&place.namespace, tenant).await?;
         }
         let secret = plan::secret(submission, package.as_deref())?;
         let secrets = self.objects(&kinds().secrets, &place.namespace).await?;
         let name = plan::name(&submission.id);
-        let created = ask("create the job's Secret", create(&secrets, &secret)).await;
+        let created = create_anew("create the job's Secret", &secrets, &secret).await;
         let (accepted, secret) = match created {
             Ok(secret) => (Accepted::New, secret),
             Err(error) if error.kind() == Kind::AlreadyExists => {
                 let there = ask("look at the job", secrets.get(name.as_str())).await?;
                 (known(submission, &there)?, there)
             }
-            Err(error) => return Err(error.with("namespace", &place.namespace)),
+            Err(error) => return Err(error),
         };
-        if let Err(error) = self.make_parts(submission, place, &secret).await {
+        if let Err(error) = self.make_parts(parts, place, &secret).await {
             if accepted == Accepted::New {
-                self.delete(&place.namespace, name.as_str()).await?;
+                self.delete(place, name.as_str()).await?;
             }
-            return Err(error.with("namespace", &place.namespace));
+            return Err(error);
         }
         if let Some(view) = self.view.get() {
             view.put_secret(value(&secret));
@@ -151,20 +202,26 @@ impl Kubernetes {
         Ok(accepted)
     }
 
+    /// Everything that belongs to the Secret of a job.
+    async fn parts(&self, submission: &Submission, place: &KubernetesPlace) -> Result<Vec<Value>> {
+        let mut parts = Vec::from_iter(registry::secret(submission)?);
+        match self.uses_volcano(place).await? {
+            true => parts.push(volcano::job(submission, place)?),
+            false => parts.extend(plain::objects(submission, place)?),
+        }
+        Ok(parts)
+    }
+
     /// Makes everything that belongs to the Secret of a job, unless it is there.
     async fn make_parts(
         &self,
-        submission: &Submission,
+        parts: Vec<Value>,
         place: &KubernetesPlace,
         secret: &DynamicObject,
     ) -> Result<()> {
-        let mut parts = vec![(kinds().jobs, volcano::job(submission, place)?)];
-        if let Some(pull) = registry::secret(submission)? {
-            parts.insert(0, (kinds().secrets, pull));
-        }
-        for (kind, manifest) in parts {
-            let objects = self.objects(&kind, &place.namespace).await?;
-            match ask("create the job", create(&objects, &owned(manifest, secret))).await {
+        for manifest in parts {
+            let objects = self.objects(&kind_of(&manifest), &place.namespace).await?;
+            match create_anew("create the job", &objects, &owned(manifest, secret)).await {
                 Ok(_) => {}
                 Err(error) if error.kind() == Kind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -209,20 +266,31 @@ impl Kubernetes {
     }
 
     /// Deletes the job's objects and everything that belongs to them.
-    async fn delete(&self, namespace: &str, name: &str) -> Result<()> {
-        for kind in [kinds().jobs, kinds().secrets] {
-            let objects = self.objects(&kind, namespace).await?;
-            let parameters = DeleteParams::foreground();
-            match ask("delete the job", objects.delete(name, &parameters)).await {
-                Ok(_) => {}
-                Err(error) if error.kind() == Kind::NotFound => {}
-                Err(error) => return Err(error),
-            }
+    async fn delete(&self, place: &KubernetesPlace, name: &str) -> Result<()> {
+        let namespace = place.namespace.as_str();
+        if self.uses_volcano(place).await? {
+            self.delete_one(&kinds().jobs, (namespace, name), &DeleteParams::foreground()).await?;
         }
-        Ok(())
+        self.delete_one(&kinds().secrets, (namespace, name), &DeleteParams::foreground()).await
+    }
+
+    /// Deletes an object, unless it is gone.
+    async fn delete_one(
+        &self,
+        kind: &ApiResource,
+        (namespace, name): (&str, &str),
+        parameters: &DeleteParams,
+    ) -> Result<()> {
+        let objects = self.objects(kind, namespace).await?;
+        match ask("delete the job", objects.delete(name, parameters)).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == Kind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     async fn seen(&self, id: &str) -> Result<(Submission, Seen)> {
+        check_id(id)?;
         let view = self.view().await?;
         let seen = view.job(plan::name(id).as_str()).map_err(|error| error.with("job", id))?;
         Ok((submission(&seen.secret)?, seen))
@@ -231,11 +299,29 @@ impl Kubernetes {
     async fn look(&self, id: &str) -> Result<JobRecord> {
         let (submission, seen) = self.seen(id).await?;
         let record = state::record(&submission, place(&submission)?, &seen);
-        if let Some(verdict) = state::too_few(&submission, &record) {
-            self.finish(&submission, Ending { verdict, since_ms: now_ms(), is_forced: false })
-                .await?;
-        }
+        self.conclude(&submission, &seen, &record).await?;
         Ok(record)
+    }
+
+    /// Ends a job of which the cluster does not know that it is over.
+    async fn conclude(
+        &self,
+        submission: &Submission,
+        seen: &Seen,
+        record: &JobRecord,
+    ) -> Result<()> {
+        let verdict = state::too_few(submission, record).or_else(|| plain::verdict(seen, record));
+        let Some(verdict) = verdict else { return Ok(()) };
+        // Somebody else may have ended it, of which the pods' end was heard first.
+        let (name, namespace) = (plan::name(&submission.id), &place(submission)?.namespace);
+        let secrets = self.objects(&kinds().secrets, namespace).await?;
+        let secret = value(&ask("look at the job", secrets.get(name.as_str())).await?);
+        if secret["metadata"]["annotations"][ENDING].is_string() {
+            self.view().await?.put_secret(secret);
+            return Ok(());
+        }
+        let ending = Ending { verdict, since_ms: now_ms(), is_forced: false };
+        self.finish(submission, ending, false).await
     }
 
     async fn end(&self, id: &str, is_forced: bool) -> Result<()> {
@@ -244,13 +330,20 @@ impl Kubernetes {
         if record.state.is_final() {
             return Ok(());
         }
+        let was_forced = record.ending.as_ref().is_some_and(|ending| ending.is_forced);
         // What was decided stays decided.
         let verdict = record.ending.map_or_else(state::killed, |ending| ending.verdict);
-        self.finish(&submission, Ending { verdict, since_ms: now_ms(), is_forced }).await
+        let ending = Ending { verdict, since_ms: now_ms(), is_forced };
+        self.finish(&submission, ending, was_forced).await
     }
 
     /// Notes how a job ends, and ends it.
-    async fn finish(&self, submission: &Submission, ending: Ending) -> Result<()> {
+    async fn finish(
+        &self,
+        submission: &Submission,
+        ending: Ending,
+        was_forced: bool,
+    ) -> Result<()> {
         let (name, namespace) = (plan::name(&submission.id), &place(submission)?.namespace);
         let secrets = self.objects(&kinds().secrets, namespace).await?;
         let text = serde_json::to_string(&ending)
@@ -260,18 +353,31 @@ impl Kubernetes {
         let patched = secrets.patch(name.as_str(), &parameters, &patch);
         let secret = ask("end the job", patched).await?;
         self.view().await?.put_secret(value(&secret));
-        let jobs = self.objects(&kinds().jobs, namespace).await?;
         let parameters = DeleteParams::background();
-        if let Err(error) = ask("end the job", jobs.delete(name.as_str(), &parameters)).await
-            && error.kind() != Kind::NotFound
-        {
-            return Err(error);
+        if self.uses_volcano(place(submission)?).await? {
+            let job = (namespace.as_str(), name.as_str());
+            self.delete_one(&kinds().jobs, job, &parameters).await?;
+        } else {
+            let servers = [Role::Pserver, Role::Master].map(|role| (kinds().servers, role));
+            // What trainers have printed is kept with their pods, unless they are to be ended.
+            let is_trained = match ending.verdict.culprit {
+                Some(culprit) => culprit.role == Role::Trainer,
+                None => ending.verdict.state == JobState::Succeeded,
+            };
+            let trainers = (!is_trained).then(|| (kinds().trainers, Role::Trainer));
+            for (kind, role) in servers.into_iter().chain(trainers) {
+                let controller = plain::controller(name.as_str(), role);
+                self.delete_one(&kind, (namespace, &controller), &parameters).await?;
+            }
         }
         if ending.is_forced {
             let pods = self.objects(&kinds().pods, namespace).await?;
             let selector = format!("{}={name}", plan::JOB_LABEL);
-            let (at_once, all) =
-                (DeleteParams::default().grace_period(0), ListParams::default().labels(&selector));
+            // With 0 pods are gone at once, and their programs run on for as long as they were
+            // given before: only for a node that does not answer.
+            let seconds = u32::from(!was_forced);
+            let at_once = DeleteParams::default().grace_period(seconds);
+            let all = ListParams::default().labels(&selector);
             ask("kill the job's pods", pods.delete_collection(&at_once, &all)).await?;
         }
         Ok(())
@@ -281,24 +387,7 @@ impl Kubernetes {
         let (submission, seen) = self.seen(id).await?;
         let place = place(&submission)?;
         let record = state::record(&submission, place, &seen);
-        let refuse = |kind, message: &str| {
-            let error = Error::new(kind, message).with("id", id);
-            Err(error.with("trainers", record.trainers).with("wanted", trainers))
-        };
-        let Some(tolerance) = submission.spec.fault_tolerance else {
-            let message = "the number of trainers of this job is fixed: to change it while it \
-                           runs, submit it with min_trainers and max_trainers";
-            return refuse(Kind::Unsupported, message);
-        };
-        let FaultTolerance { min_trainers, max_trainers } = tolerance;
-        if !(min_trainers..=max_trainers).contains(&trainers) {
-            let message =
-                format!("this job may have from {min_trainers} to {max_trainers} trainers");
-            return refuse(Kind::Invalid, &message);
-        }
-        if record.state.is_final() || record.ending.is_some() {
-            return refuse(Kind::Conflict, "the job has ended");
-        }
+        record.check_scale(submission.spec.fault_tolerance, trainers)?;
         let patch = volcano::resize(&seen.job, trainers);
         let jobs = self.objects(&kinds().jobs, &place.namespace).await?;
         let (name, parameters) = (plan::name(id), PatchParams::default());
@@ -333,8 +422,11 @@ impl Kubernetes {
                 None => {}
             }
         }
-        let name = volcano::pod_name(&submission, replica);
-        let pod = seen.pods.iter().find(|pod| pod["metadata"]["name"] == name.as_str());
+        let pod = state::pod_of(&seen, &volcano::pod_name(&submission, replica));
+        // A file's cursor may be left from before, of a file that is gone.
+        if !cursor.0.contains(':') {
+            parse_cursor(&cursor.0)?;
+        }
         let streams = {
             let mut all = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
             all.entry((id.to_owned(), replica)).or_default().clone()
@@ -370,7 +462,8 @@ impl Backend for Kubernetes {
                 }
                 (Package::Present(_), _) => None,
             };
-            self.make(submission, packed).await
+            let namespace = &place(submission)?.namespace;
+            self.make(submission, packed).await.map_err(|error| explain(error, namespace))
         })
     }
 
@@ -387,6 +480,7 @@ impl Backend for Kubernetes {
                 let Ok(seen) = view.job(&name) else { continue };
                 let submission = submission(&seen.secret)?;
                 let record = state::record(&submission, place(&submission)?, &seen);
+                self.conclude(&submission, &seen, &record).await?;
                 if submission.origin == origin && since_ms.is_none_or(|at| record.changed_ms >= at)
                 {
                     all.push(record.into());
@@ -435,7 +529,7 @@ impl Backend for Kubernetes {
                 return Err(error.with("job", id).with("state", record.state));
             }
             let name = plan::name(id);
-            self.delete(&place.namespace, name.as_str()).await?;
+            self.delete(place, name.as_str()).await?;
             self.view().await?.remove(name.as_str());
             let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
             streams.retain(|(job, _), _| job != id);
@@ -454,9 +548,58 @@ fn place(submission: &Submission) -> Result<&KubernetesPlace> {
     }
 }
 
+/// A refusal, with what can be done about it.
+fn explain(error: Error, namespace: &str) -> Error {
+    let fix = match error.kind() {
+        Kind::Forbidden => "this account lacks a right: docs/kubernetes.md has the Role it needs",
+        Kind::NotFound => "create the namespace (kubectl create namespace), or name another one",
+        Kind::LimitExceeded => "wait for other jobs to end, or have the namespace's quota raised",
+        Kind::Unauthenticated => "the cluster does not accept these credentials: renew them",
+        _ => return error,
+    };
+    error.with("namespace", namespace).with("fix", fix)
+}
+
+/// The kind of a manifest.
+fn kind_of(manifest: &Value) -> ApiResource {
+    let Kinds { secrets, jobs, services, servers, trainers, .. } = kinds();
+    let is_it = |kind: &ApiResource| {
+        manifest["kind"] == kind.kind.as_str()
+            && manifest["apiVersion"] == kind.api_version.as_str()
+    };
+    [secrets, services, servers, trainers].into_iter().find(is_it).unwrap_or(jobs)
+}
+
 async fn create(objects: &Api<DynamicObject>, manifest: &Value) -> kube::Result<DynamicObject> {
     let object = serde_json::from_value(manifest.clone()).map_err(kube::Error::SerdeError)?;
     objects.create(&PostParams::default(), &object).await
+}
+
+/// Creates an object. One of the same name that was deleted, and only waits for what belongs to it, is
+/// waited for.
+async fn create_anew(
+    what: &str,
+    objects: &Api<DynamicObject>,
+    manifest: &Value,
+) -> Result<DynamicObject> {
+    let deadline = Instant::now() + REMOVAL_TIMEOUT;
+    loop {
+        let created = ask(what, create(objects, manifest)).await;
+        let Err(error) = created else { return created };
+        let name = manifest["metadata"]["name"].as_str().unwrap_or_default();
+        if error.kind() != Kind::AlreadyExists {
+            return Err(error);
+        }
+        match ask(what, objects.get(name)).await {
+            Ok(there) if there.metadata.deletion_timestamp.is_none() => return Err(error),
+            Ok(_) if Instant::now() >= deadline => {
+                let message = "an earlier job of this id is still being removed: try again later";
+                return Err(Error::new(Kind::Conflict, message).with("name", name));
+            }
+            Err(other) if other.kind() != Kind::NotFound => return Err(other),
+            _ => tokio::time::sleep(REMOVAL_PAUSE).await,
+        }
+    }
 }
 
 /// The manifest of an object that goes with the Secret.
@@ -488,4 +631,87 @@ fn submission(secret: &Value) -> Result<Submission> {
     let bytes: k8s_openapi::ByteString =
         serde_json::from_value(data).map_err(|source| damaged().because(source))?;
     serde_json::from_slice(&bytes.0).map_err(|source| damaged().because(source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::submission::sample;
+    use contract::job::JobSpec;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// An API server that knows nothing of anything.
+    async fn bare_server(folder: &Path) -> Access {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await;
+                let body = json!({
+                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
+                    "reason": "NotFound", "message": "the server could not find the resource",
+                });
+                let body = body.to_string();
+                let answer = format!(
+                    "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\n\
+                     content-length: {}\r\nconnection: close\r\n\r\n{body}",
+                    body.len()
+                );
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        let path = folder.join("kubeconfig");
+        let text = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "bare", "cluster": {"server": server}}],
+            "contexts": [{"name": "bare", "context": {"cluster": "bare", "user": "me"}}],
+            "users": [{"name": "me", "user": {}}],
+            "current-context": "bare",
+        });
+        std::fs::write(&path, text.to_string()).unwrap();
+        Access { kubeconfig: Some(path), context: String::new() }
+    }
+
+    #[tokio::test]
+    async fn an_api_server_that_cannot_be_reached_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let access = bare_server(folder.path()).await;
+        let path = access.kubeconfig.clone().unwrap();
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (before, rest) = text.split_once("http://").unwrap();
+        let after = rest.split_once('"').unwrap().1;
+        std::fs::write(&path, format!("{before}http://{closed}\"{after}")).unwrap();
+        let backend = Kubernetes::new(access, "default");
+        let spec = JobSpec { image: "paddle:v1".into(), ..JobSpec::default() };
+        let place = Place::Kubernetes(KubernetesPlace::default());
+        let package = Package::Present("/workspace".into());
+        let submission = Submission { package, place, ..sample(spec) };
+        let error = backend.submit(&submission, None).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Unavailable);
+        assert!(error.chain().contains("the API server cannot be reached"), "{}", error.chain());
+        assert!(error.chain().contains(&format!("server: http://{closed}")), "{}", error.chain());
+    }
+
+    #[tokio::test]
+    async fn without_volcano_a_job_is_made_of_what_every_cluster_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let backend = Kubernetes::new(bare_server(folder.path()).await, "default");
+        let spec = JobSpec { pservers: 1, image: "paddle:v1".into(), ..JobSpec::default() };
+        let submission =
+            Submission { package: Package::Present("/workspace".into()), ..sample(spec) };
+        let place = KubernetesPlace::default();
+        let parts = backend.parts(&submission, &place).await.unwrap();
+        let kinds: Vec<&str> = parts.iter().filter_map(|part| part["kind"].as_str()).collect();
+        assert_eq!(kinds, ["Service", "StatefulSet", "Job"]);
+        let groups: Vec<String> = parts.iter().map(|part| kind_of(part).api_version).collect();
+        assert_eq!(groups, ["v1", "apps/v1", "batch/v1"]);
+        let place = KubernetesPlace { volcano: Some(true), ..place };
+        let error = backend.parts(&submission, &place).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Unsupported);
+        assert!(error.to_string().contains("has no Volcano"), "{error}");
+    }
 }

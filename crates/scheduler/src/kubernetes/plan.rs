@@ -1,13 +1,14 @@
-//! A submission as objects of Kubernetes: a Secret with everything that is known of the job, and a
-//! Volcano job whose pods run `paddle_k8s`. Pure; strings and numbers, no API.
+//! What objects of Kubernetes have in common, however a submission becomes some: a Secret with
+//! everything that is known of the job, and pods that run `paddle_k8s`. What makes the pods is a
+//! Volcano job ([`super::volcano`]) or, without Volcano, [`super::plain`]. Pure; strings and numbers,
+//! no API.
 //!
 //! All other objects are owned by the Secret, so that deleting it leaves nothing. Pods of a role
 //! share one template: what differs between them (rank, address, name) is told by the cluster, and
-//! their names are stable (`<job>-pserver-0.<job>`, by Volcano's plugin `svc`), so that no pod asks
-//! the API server for anything.
+//! their names are stable (`<job>-pserver-0.<job>`), so that no pod asks the API server for anything.
 
-use super::registry;
 use super::volcano::pod_name;
+use super::{plain, registry};
 use crate::plan::{JobPlan, Node, ReplicaPlan, policy};
 use crate::replica::ReplicaId;
 use crate::submission::{KubernetesPlace, Package, Submission, Volume, VolumeSource};
@@ -41,8 +42,6 @@ const PACKAGE_MOUNT: &str = "/paddle/package";
 const WORKSPACE: &str = "/paddle/workspace";
 /// Logs that are on no volume go with the pod, where anybody may write.
 const PODS_OWN_LOGS: &str = "/tmp/paddle/log";
-/// A variable of the pods for their own command line: how often Volcano has restarted the job.
-const ROUND: &str = "VC_JOB_ROUND";
 /// What differs from pod to pod: `paddle_k8s` finds it out.
 const OWN: [&str; 6] = [
     "PADDLE_INIT_TRAINER_ID",
@@ -100,7 +99,10 @@ pub(super) fn check(submission: &Submission, place: &KubernetesPlace) -> Result<
         let message = "the package must be an absolute path of the image or of a volume";
         return Err(Error::invalid(message).with("package", path));
     }
-    Ok(())
+    match place.volcano {
+        Some(false) => plain::check(submission),
+        _ => Ok(()),
+    }
 }
 
 /// What people should know besides: promises of other places that this one cannot keep.
@@ -183,7 +185,7 @@ pub(super) fn pod(submission: &Submission, place: &KubernetesPlace, role: Role) 
         "name": CONTAINER,
         "image": image(spec, place),
         "imagePullPolicy": "IfNotPresent",
-        "command": literal_command(submission, role),
+        "command": command(submission, role).iter().map(|word| literal(word)).collect::<Vec<_>>(),
         "env": environment(submission, place, role)?,
         "resources": resources(spec.resources.of(role)),
         "volumeMounts": mounts,
@@ -211,7 +213,9 @@ pub(super) fn pod(submission: &Submission, place: &KubernetesPlace, role: Role) 
             "runAsNonRoot": run_as.uid != 0,
         });
     }
-    if let Some(seconds) = spec.time_limit_seconds {
+    // The end of the trainers is that of the job. A server whose time is over would be a fault, after
+    // which the job may start again.
+    if let (Some(seconds), Role::Trainer) = (spec.time_limit_seconds, role) {
         pod["activeDeadlineSeconds"] = json!(seconds);
     }
     let registry = registry::name(submission);
@@ -308,7 +312,8 @@ fn command(submission: &Submission, role: Role) -> Vec<String> {
             let version = if spec.topology.is_empty() { "v2" } else { "v1" };
             argv.push(format!("--restarts={}", spec.restarts));
             argv.extend(["start_trainer".to_owned(), version.to_owned()]);
-            more.extend(spec.topology_flags.iter().cloned());
+            let own = if spec.topology.is_empty() { &spec.program } else { &spec.topology_flags };
+            more.extend(own.iter().cloned());
         }
         Role::Pserver => {
             argv.push("start_pserver".to_owned());
@@ -333,14 +338,6 @@ fn command(submission: &Submission, role: Role) -> Vec<String> {
         argv.extend(more);
     }
     argv
-}
-
-/// A command as a manifest has it. The cluster fills in how often it has started the job before.
-fn literal_command(submission: &Submission, role: Role) -> Vec<String> {
-    let mut words: Vec<String> =
-        command(submission, role).iter().map(|word| literal(word)).collect();
-    words.insert(1, format!("--round=$({ROUND})"));
-    words
 }
 
 /// The job's own folder in the one that was asked for. A job that begins with what another one left
@@ -477,7 +474,6 @@ fn environment(submission: &Submission, place: &KubernetesPlace, role: Role) -> 
     variables.push(field("POD_NAME", "metadata.name"));
     variables.push(field("POD_IP", "status.podIP"));
     variables.push(field("NAMESPACE", "metadata.namespace"));
-    variables.push(field(ROUND, "metadata.annotations['volcano.sh/job-retry-count']"));
     let key = json!({"name": job.as_str(), "key": TOKEN_KEY});
     variables.push(json!({"name": "PADDLE_JOB_TOKEN", "valueFrom": {"secretKeyRef": key}}));
     Ok(variables)

@@ -1,10 +1,11 @@
 //! What the cluster says about a job, in our words. Pure: objects in, a record out.
 
 use super::plan::{self, CONTAINER};
-use super::volcano;
+use super::{plain, volcano};
 use crate::record::{Ending, JobRecord, ReplicaRecord, Verdict};
 use crate::replica::ReplicaId;
 use crate::submission::{KubernetesPlace, Submission};
+use crate::supervisor::limits::too_much;
 use contract::exit;
 use contract::job::JobSpec;
 use contract::quantity::Quantity;
@@ -22,13 +23,15 @@ pub(super) struct Seen {
     pub(super) secret: Value,
     /// The Volcano job; null before it is made, and after it was deleted.
     pub(super) job: Value,
+    /// The Job of the trainers, for a job without Volcano; else null.
+    pub(super) trainers: Value,
     /// Its PodGroup, in which Volcano says why it waits.
     pub(super) group: Value,
     /// Its pods.
     pub(super) pods: Vec<Value>,
     /// The nodes of the cluster, where they may be looked at.
     pub(super) nodes: Vec<Value>,
-    /// The newest warning about each pod, by the pod's name.
+    /// The newest warning about each pod, and about what makes the pods, by the object's name.
     pub(super) warnings: BTreeMap<String, Value>,
     /// All pods of jobs of ours that are on nodes, for a job that waits.
     pub(super) neighbours: Vec<Value>,
@@ -54,23 +57,31 @@ const PHASES: [(&str, JobState); 10] = [
 /// The record of a job.
 pub(super) fn record(submission: &Submission, place: &KubernetesPlace, seen: &Seen) -> JobRecord {
     let made = millis(&seen.secret["metadata"]["creationTimestamp"]).unwrap_or(0);
+    let mut notes = plan::notes(submission, place);
+    if !seen.trainers.is_null() {
+        notes.extend(plain::notes(submission));
+    }
     let mut record = JobRecord {
         rounds: number(&seen.job["status"]["retryCount"]),
-        notes: plan::notes(submission, place),
+        notes,
         trainers: trainers(submission, seen),
         replicas: replicas(submission, seen),
         ..JobRecord::new(submission, made)
     };
     record.revision = revision(seen);
     // From here on the cluster looks after it, also while it waits.
-    record.conductors = u32::from(!seen.job.is_null());
+    let is_made = !seen.job.is_null() || !seen.trainers.is_null();
+    record.conductors = u32::from(is_made);
     let ending = seen.secret["metadata"]["annotations"][ENDING].as_str();
     record.ending = ending.and_then(|text| serde_json::from_str(text).ok());
-    match (record.ending.clone(), seen.job.is_null()) {
-        (Some(ending), true) if seen.pods.is_empty() => ended(&mut record, ending),
-        (Some(_), _) => record.state = JobState::Killing,
-        (None, true) => "the job's pods are not made yet".clone_into(&mut record.reason),
-        (None, false) => phase(&mut record, submission, seen),
+    match record.ending.clone() {
+        Some(ending) if seen.job.is_null() && plain::is_at_rest(seen) => ended(&mut record, ending),
+        Some(ending) if ending.verdict.state == JobState::Succeeded => {
+            record.state = JobState::Running;
+        }
+        Some(_) => record.state = JobState::Killing,
+        None if !is_made => "the job's pods are not made yet".clone_into(&mut record.reason),
+        None => phase(&mut record, submission, seen),
     }
     if record.state.is_final() {
         for replica in record.replicas.iter_mut().filter(|own| !own.state.is_final()) {
@@ -130,6 +141,9 @@ fn phase(record: &mut JobRecord, submission: &Submission, seen: &Seen) {
     let word = status["phase"].as_str().unwrap_or("Pending");
     let known = PHASES.iter().find(|(known, _)| *known == word);
     record.state = known.map_or(JobState::Pending, |(_, state)| *state);
+    if !seen.trainers.is_null() && record.replicas.iter().all(is_up) {
+        record.state = JobState::Running;
+    }
     let is_placed = |own: &ReplicaRecord| own.state != ReplicaState::Pending;
     match record.state {
         // To Volcano a job waits until all its pods run.
@@ -138,14 +152,9 @@ fn phase(record: &mut JobRecord, submission: &Submission, seen: &Seen) {
             record.reason = why_starting(&record.replicas);
         }
         JobState::Pending => record.reason = why_pending(&submission.spec, seen),
-        JobState::Running => {
-            let is_up = |own: &ReplicaRecord| {
-                own.state != ReplicaState::Pending && own.state != ReplicaState::Starting
-            };
-            if !record.replicas.iter().all(is_up) {
-                record.state = JobState::Starting;
-                record.reason = why_starting(&record.replicas);
-            }
+        JobState::Running if !record.replicas.iter().all(is_up) => {
+            record.state = JobState::Starting;
+            record.reason = why_starting(&record.replicas);
         }
         JobState::Succeeded => {
             record.exit_code = Some(0);
@@ -154,6 +163,10 @@ fn phase(record: &mut JobRecord, submission: &Submission, seen: &Seen) {
         JobState::Failed => verdict(record, status),
         _ => {}
     }
+}
+
+fn is_up(own: &ReplicaRecord) -> bool {
+    own.state != ReplicaState::Pending && own.state != ReplicaState::Starting
 }
 
 /// Whose failure ended the job: the pod that failed first and was kept.
@@ -190,6 +203,11 @@ fn why_pending(spec: &JobSpec, seen: &Seen) -> String {
     // A pod that could not even be made, for a quota of the namespace.
     let status = &seen.job["status"]["state"];
     reasons.extend(status["message"].as_str().filter(|text| !text.is_empty()).map(str::to_owned));
+    let makers = Role::ALL.map(|role| ReplicaId::new(role, 0));
+    reasons.extend(makers.iter().find_map(|first| unmade(seen, *first)));
+    if !seen.trainers.is_null() {
+        reasons.extend(seen.pods.iter().find_map(unscheduled));
+    }
     if reasons.is_empty() {
         reasons.push("waiting for the scheduler".to_owned());
     }
@@ -257,27 +275,70 @@ fn replicas(submission: &Submission, seen: &Seen) -> Vec<ReplicaRecord> {
     let all = Role::ALL.into_iter().flat_map(of_role);
     all.map(|id| {
         let pod = volcano::pod_name(submission, id);
-        let found = seen.pods.iter().find(|own| own["metadata"]["name"] == pod.as_str());
+        let found = pod_of(seen, &pod);
         // People find its output by this name: `kubectl logs NAME`.
         let log = PathBuf::from(&pod);
         let record = ReplicaRecord::pending(id, pod, log);
         let record = ReplicaRecord { attempt: round, ..record };
-        let Some(pod) = found else { return record };
+        let Some(pod) = found else { return ReplicaRecord { message: unmade(seen, id), ..record } };
         let mut record = replica(record, pod);
         let is_on_its_way = matches!(record.state, ReplicaState::Pending | ReplicaState::Starting);
         if is_on_its_way && record.message.is_none() {
-            record.message = own_warning(seen, pod);
+            record.message = warning(seen, name_of(pod)).or_else(|| unscheduled(pod));
         }
         record
     })
     .collect()
 }
 
+/// The pod of a replica. Those of an Indexed Job have names by chance, and a host name by their rank.
+pub(super) fn pod_of<'a>(seen: &'a Seen, name: &str) -> Option<&'a Value> {
+    let is_it = |own: &&Value| own["metadata"]["name"] == name || own["spec"]["hostname"] == name;
+    seen.pods.iter().find(is_it)
+}
+
+/// Whether an object was deleted, and only waits for what belongs to it.
+pub(super) fn is_going(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+pub(super) fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
 /// What the cluster warns of, such as a volume that cannot be mounted.
-fn own_warning(seen: &Seen, pod: &Value) -> Option<String> {
-    let event = seen.warnings.get(pod["metadata"]["name"].as_str()?)?;
+fn warning(seen: &Seen, about: &str) -> Option<String> {
+    let event = seen.warnings.get(about)?;
     let text = |name: &str| event[name].as_str().unwrap_or_default();
-    Some(format!("{}: {}", text("reason"), text("message")))
+    Some(format!("{}: {}", text("reason"), said(text("message"))))
+}
+
+/// Why the pod of a replica cannot be made, such as a quota of the namespace.
+fn unmade(seen: &Seen, id: ReplicaId) -> Option<String> {
+    let job = name_of(&seen.secret);
+    let maker = plain::controller(job, id.role);
+    warning(seen, if seen.trainers.is_null() { job } else { &maker })
+}
+
+/// The words of an error that Volcano prints as the structure it has in Go.
+fn said(message: &str) -> String {
+    const BEGIN: &str = "Message:\"";
+    let Some((_, rest)) = message.split_once(BEGIN) else { return message.to_owned() };
+    let mut is_escaped = false;
+    let is_end = |letter: char| {
+        let is_end = letter == '"' && !is_escaped;
+        is_escaped = letter == '\\' && !is_escaped;
+        is_end
+    };
+    let end = rest.find(is_end).unwrap_or(rest.len());
+    rest[..end].replace("\\\"", "\"")
+}
+
+/// Why a pod has no node yet, in the words of the scheduler.
+fn unscheduled(pod: &Value) -> Option<String> {
+    let mut conditions = pod["status"]["conditions"].as_array()?.iter();
+    let told = conditions.find(|one| one["type"] == "PodScheduled" && one["status"] == "False")?;
+    told["message"].as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 fn replica(mut record: ReplicaRecord, pod: &Value) -> ReplicaRecord {
@@ -294,19 +355,36 @@ fn replica(mut record: ReplicaRecord, pod: &Value) -> ReplicaRecord {
     }
     record.started_ms = millis(&status["startTime"]);
     let container = container(pod);
-    let ended = &container["state"]["terminated"];
+    let mut ended = &container["state"]["terminated"];
+    // A server of a StatefulSet that has ended is started again: not as the one it was.
+    let is_endless = pod["spec"]["restartPolicy"] == "Always";
+    if is_endless && container["restartCount"].as_u64().is_some_and(|count| count > 0) {
+        ended = &container["lastState"]["terminated"];
+    }
+    // One that ends with 0 has seen all trainers leave.
+    let has_failed = ended["exitCode"].as_i64().is_some_and(|code| code != 0);
+    if is_endless && has_failed && !is_going(pod) {
+        record.state = ReplicaState::Failed;
+    }
     if let Some(code) = ended["exitCode"].as_i64() {
         record.exit_code = i32::try_from(code).ok();
         record.ended_ms = millis(&ended["finishedAt"]);
         record.message = ended["message"].as_str().map(str::to_owned);
         if ended["reason"] == "OOMKilled" {
-            record.message = Some("out of memory: ask for more, or use less".to_owned());
+            record.message = Some(too_much_memory(pod));
         }
     }
     // An eviction, or the end of its time.
     if let (Some(reason), "Failed") = (status["reason"].as_str(), phase_of(pod)) {
         let message = status["message"].as_str().unwrap_or_default();
         record.message = Some(format!("{reason}: {message}"));
+    }
+    if let (Some(seconds), true) =
+        (pod["spec"]["activeDeadlineSeconds"].as_u64(), status["reason"] == "DeadlineExceeded")
+    {
+        record.exit_code = Some(1);
+        record.message =
+            Some(format!("ended after its time limit of {seconds} s (time_limit_seconds)"));
     }
     let waiting = &container["state"]["waiting"];
     if let Some(reason) = waiting["reason"].as_str().filter(|word| *word != "ContainerCreating") {
@@ -316,11 +394,24 @@ fn replica(mut record: ReplicaRecord, pod: &Value) -> ReplicaRecord {
     record
 }
 
+fn too_much_memory(pod: &Value) -> String {
+    let limit = pod["spec"]["containers"][0]["resources"]["limits"]["memory"].as_str();
+    match limit.and_then(|text| text.parse::<Quantity>().ok()) {
+        Some(limit) => too_much(limit.bytes(), None),
+        None => "killed: its node has no memory left: ask for more memory".to_owned(),
+    }
+}
+
 /// The state of our container in a pod.
 pub(super) fn container(pod: &Value) -> Value {
     let all = pod["status"]["containerStatuses"].as_array();
     let own = all.and_then(|all| all.iter().find(|one| one["name"] == CONTAINER));
     own.cloned().unwrap_or_default()
+}
+
+/// Whether everything in a pod has ended.
+pub(super) fn is_over(pod: &Value) -> bool {
+    matches!(phase_of(pod), "Succeeded" | "Failed")
 }
 
 pub(super) fn phase_of(pod: &Value) -> &str {
@@ -336,7 +427,8 @@ fn revision(seen: &Seen) -> u64 {
     let version = |object: &Value| {
         object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse::<u64>().ok())
     };
-    let objects = [&seen.secret, &seen.job, &seen.group].into_iter().chain(&seen.pods);
+    let objects = [&seen.secret, &seen.job, &seen.trainers, &seen.group];
+    let objects = objects.into_iter().chain(&seen.pods);
     objects.filter_map(version).max().unwrap_or(0)
 }
 
@@ -405,6 +497,38 @@ mod tests {
         ];
         let expected = (JobState::Starting, None, "trainer-0: ErrImagePull: no such image");
         check(&Seen { job: job("Running"), pods, ..Seen::default() }, expected);
+    }
+
+    #[test]
+    fn a_pod_that_cannot_be_made_says_why() {
+        let volcano = "Error creating pods: [failed to create pod job-1-trainer-0, err: \
+                       &errors.StatusError{ErrStatus:v1.Status{Status:\"Failure\", Message:\"pods \
+                       \\\"job-1-trainer-0\\\" is forbidden: exceeded quota: small\", Code:403}}]";
+        let warned = |maker: &str, message: &str| {
+            let event = json!({"reason": "FailedCreate", "message": message});
+            BTreeMap::from([(maker.to_owned(), event)])
+        };
+        let secret = json!({"metadata": {"name": "job-1"}});
+        let up = pod("job-1-pserver-0", "Running", &json!({}));
+        let told = "FailedCreate: pods \"job-1-trainer-0\" is forbidden: exceeded quota: small";
+        let seen = |pods: Vec<Value>| Seen {
+            secret: secret.clone(),
+            job: job("Pending"),
+            pods,
+            warnings: warned("job-1", volcano),
+            ..Seen::default()
+        };
+        check(&seen(Vec::new()), (JobState::Pending, None, told));
+        check(&seen(vec![up.clone()]), (JobState::Starting, None, told));
+        let plain = Seen {
+            secret: secret.clone(),
+            trainers: json!({"status": {}}),
+            pods: vec![up],
+            warnings: warned("job-1-trainer", "Error creating: exceeded quota: small"),
+            ..Seen::default()
+        };
+        let told = "trainer-0: FailedCreate: Error creating: exceeded quota: small";
+        check(&plain, (JobState::Starting, None, told));
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //! beginning, then only what changes.
 
 use super::api::{ask, refusal};
+use super::plain::controller;
 use super::plan::{JOB_LABEL, ORIGIN_LABEL};
-use super::state::{Seen, phase_of};
+use super::state::{Seen, is_going, is_over};
 use contract::name::JobId;
+use contract::role::Role;
 use contract::{Error, Kind, Result};
 use futures_util::TryStreamExt;
 use kube::api::{
@@ -36,6 +38,9 @@ pub(super) struct Kinds {
     pub(super) secrets: ApiResource,
     pub(super) jobs: ApiResource,
     pub(super) groups: ApiResource,
+    pub(super) services: ApiResource,
+    pub(super) servers: ApiResource,
+    pub(super) trainers: ApiResource,
     pub(super) pods: ApiResource,
     pub(super) nodes: ApiResource,
     pub(super) events: ApiResource,
@@ -50,6 +55,9 @@ pub(super) fn kinds() -> Kinds {
         secrets: kind("", "v1", "Secret", "secrets"),
         jobs: kind("batch.volcano.sh", "v1alpha1", "Job", "jobs"),
         groups: kind("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"),
+        services: kind("", "v1", "Service", "services"),
+        servers: kind("apps", "v1", "StatefulSet", "statefulsets"),
+        trainers: kind("batch", "v1", "Job", "jobs"),
         pods: kind("", "v1", "Pod", "pods"),
         nodes: kind("", "v1", "Node", "nodes"),
         events: kind("", "v1", "Event", "events"),
@@ -65,6 +73,8 @@ pub(super) struct View {
     secrets: Objects,
     jobs: Objects,
     groups: Objects,
+    /// Of jobs without Volcano.
+    trainers: Objects,
     pods: Objects,
     nodes: Objects,
     /// Warnings, by the object that they are about.
@@ -80,7 +90,7 @@ impl Drop for View {
 
 impl View {
     /// Lists everything, and begins to watch. Must be called on a runtime.
-    pub(super) async fn open(client: &Client, scope: &Scope) -> Result<View> {
+    pub(super) async fn open(client: &Client, scope: &Scope, has_volcano: bool) -> Result<View> {
         let kinds = kinds();
         let own = match scope {
             Scope::Namespace(_) => JOB_LABEL.to_owned(),
@@ -98,19 +108,35 @@ impl View {
             secrets: Objects::default(),
             jobs: Objects::default(),
             groups: Objects::default(),
+            trainers: Objects::default(),
             pods: Objects::default(),
             nodes: Objects::default(),
             events: Objects::default(),
             watches: Vec::new(),
         };
         view.watch(of(&kinds.secrets, &own, ""), view.secrets.clone()).await?;
-        let jobs = of(&kinds.jobs, &own, "");
-        view.watch(jobs, view.jobs.clone()).await.map_err(no_volcano)?;
-        view.watch(of(&kinds.groups, &own, ""), view.groups.clone()).await?;
+        // Who may only make jobs of one kind has no others.
+        let is_refused = |watched: &Result<()>| {
+            watched.as_ref().is_err_and(|error| error.kind() == Kind::Forbidden)
+        };
+        let mut has_jobs = false;
+        if has_volcano {
+            let watched = view.watch(of(&kinds.jobs, &own, ""), view.jobs.clone()).await;
+            if !is_refused(&watched) {
+                watched?;
+                view.watch(of(&kinds.groups, &own, ""), view.groups.clone()).await?;
+                has_jobs = true;
+            }
+        }
+        let watched = view.watch(of(&kinds.trainers, &own, ""), view.trainers.clone()).await;
+        if !(has_jobs && is_refused(&watched)) {
+            watched?;
+        }
         view.watch(of(&kinds.pods, &own, ""), view.pods.clone()).await?;
         let all = Api::all_with(client.clone(), &kinds.nodes);
         let nodes = Source { api: all, labels: String::new(), fields: String::new() };
-        let events = of(&kinds.events, "", "type=Warning,involvedObject.kind=Pod");
+        // That a job waits is also in its PodGroup, and would hide why a pod cannot be made.
+        let events = of(&kinds.events, "", "type=Warning,reason!=PodGroupPending");
         // They only explain. Users of a namespace need not be allowed to look at them.
         for (source, objects) in [(nodes, view.nodes.clone()), (events, view.events.clone())] {
             if let Err(error) = view.watch(source, objects).await {
@@ -144,6 +170,8 @@ impl View {
                 || Error::new(Kind::NotFound, "there is no such job").with("id", name),
             )?;
         let job = lock(&self.jobs).get(&key).cloned().unwrap_or_default();
+        let trainers = (name.to_owned(), controller(name, Role::Trainer));
+        let trainers = lock(&self.trainers).get(&trainers).cloned().unwrap_or_default();
         let uid = job["metadata"]["uid"].as_str().unwrap_or_default();
         // Volcano gives it the labels of its job.
         let group = (name.to_owned(), format!("{name}-{uid}"));
@@ -155,18 +183,25 @@ impl View {
             let is_own = event["involvedObject"]["uid"] == pod["metadata"]["uid"];
             is_own.then_some((about, event))
         };
-        let warnings = pods.iter().filter_map(warning).collect();
-        let nodes = lock(&self.nodes).values().cloned().collect();
-        let is_busy = |pod: &&Value| {
-            let is_over = matches!(phase_of(pod), "Succeeded" | "Failed");
-            pod["spec"]["nodeName"].is_string() && !is_over
+        // What makes the pods is not always watched: warnings older than the job are of another one.
+        let made = &secret["metadata"]["creationTimestamp"];
+        let about_maker = |maker: String| {
+            let event = lock(&self.events).get(&(String::new(), maker.clone())).cloned()?;
+            let is_own = event["lastTimestamp"].as_str() >= made.as_str();
+            is_own.then_some((maker, event))
         };
+        let warnings = pods.iter().filter_map(warning);
+        let makers = Role::ALL.map(|role| controller(name, role));
+        let makers = makers.into_iter().chain([name.to_owned()]);
+        let warnings = warnings.chain(makers.filter_map(about_maker)).collect();
+        let nodes = lock(&self.nodes).values().cloned().collect();
+        let is_busy = |pod: &&Value| pod["spec"]["nodeName"].is_string() && !is_over(pod);
         let neighbours = match job["status"]["state"]["phase"].as_str() {
             // They only tell why a job waits.
             None | Some("Pending") => lock(&self.pods).values().filter(is_busy).cloned().collect(),
             Some(_) => Vec::new(),
         };
-        Ok(Seen { secret, job, group, pods, nodes, warnings, neighbours })
+        Ok(Seen { secret, job, trainers, group, pods, nodes, warnings, neighbours })
     }
 
     /// Takes in what this process has just written, before the watch brings it.
@@ -179,12 +214,8 @@ impl View {
         let key = (name.to_owned(), name.to_owned());
         lock(&self.secrets).remove(&key);
         lock(&self.jobs).remove(&key);
+        lock(&self.trainers).remove(&(name.to_owned(), controller(name, Role::Trainer)));
     }
-}
-
-/// Whether an object was deleted, and only waits for what belongs to it.
-fn is_going(object: &Value) -> bool {
-    object["metadata"]["deletionTimestamp"].is_string()
 }
 
 fn of_job(objects: &Objects, name: &str) -> Vec<Value> {
@@ -192,17 +223,6 @@ fn of_job(objects: &Objects, name: &str) -> Vec<Value> {
     let objects = lock(objects);
     let own = objects.range(begin..).take_while(|((job, _), _)| job == name);
     own.map(|(_, value)| value.clone()).collect()
-}
-
-fn no_volcano(error: Error) -> Error {
-    match error.kind() {
-        Kind::NotFound => {
-            let message = "this cluster has no Volcano, which starts all pods of a job together: \
-                           install it";
-            Error::new(Kind::Unsupported, message).because(error)
-        }
-        _ => error,
-    }
 }
 
 fn lock(objects: &Objects) -> MutexGuard<'_, BTreeMap<Key, Value>> {

@@ -13,6 +13,8 @@ use contract::job::{FaultTolerance, JobSpec, Priority};
 use contract::role::Role;
 use serde_json::{Value, json};
 
+/// A variable of the pods for their own command line: how often Volcano has restarted the job.
+const ROUND: &str = "VC_JOB_ROUND";
 /// The task with all trainers of an elastic job but the first.
 const MORE: &str = "more";
 
@@ -125,6 +127,8 @@ impl Task {
     fn render(self, submission: &Submission, place: &KubernetesPlace) -> Result<Value> {
         let mut labels = labels(submission);
         labels[label(self.role)] = json!(name(&submission.id).as_str());
+        let mut pod = pod(submission, place, self.role)?;
+        count_rounds(&mut pod["containers"][0]);
         Ok(json!({
             "name": self.name,
             "replicas": self.replicas,
@@ -132,9 +136,21 @@ impl Task {
             "policies": self.policies,
             "template": {
                 "metadata": {"labels": labels},
-                "spec": pod(submission, place, self.role)?,
+                "spec": pod,
             },
         }))
+    }
+}
+
+/// Tells a container how often Volcano has started the job before.
+fn count_rounds(container: &mut Value) {
+    let path = "metadata.annotations['volcano.sh/job-retry-count']";
+    let variable = json!({"name": ROUND, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    if let Some(variables) = container["env"].as_array_mut() {
+        variables.push(variable);
+    }
+    if let Some(words) = container["command"].as_array_mut() {
+        words.insert(1, json!(format!("--round=$({ROUND})")));
     }
 }
 
@@ -144,7 +160,7 @@ fn again(spec: &JobSpec) -> &'static str {
     if spec.restarts > 0 { "RestartJob" } else { "TerminateJob" }
 }
 
-fn priority_class(priority: Priority) -> Option<&'static str> {
+pub(super) fn priority_class(priority: Priority) -> Option<&'static str> {
     match priority {
         Priority::Low => Some("paddle-low"),
         Priority::Normal => None,

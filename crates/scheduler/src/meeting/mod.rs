@@ -7,6 +7,7 @@
 mod gate;
 mod identity;
 pub(crate) mod link;
+pub(crate) mod supervisor;
 
 pub(crate) use gate::{Arrival, collect, outer_address};
 pub use link::Member;

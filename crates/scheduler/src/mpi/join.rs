@@ -1,17 +1,12 @@
 //! A rank's side of an MPI job: it finds the conductor, and lets it command a supervisor on this
 //! machine until the conductor has no more to say.
 
+use crate::meeting::supervisor::{self, END, Supervisor};
 use crate::meeting::{Meeting, Member, link};
 use crate::supervisor::message;
-use contract::{Error, Kind, Result};
+use contract::Result;
 use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
-use tokio::process::{Child, Command};
 use tokio::time::timeout;
-
-/// How long the end of a supervisor is waited for.
-const END: Duration = Duration::from_secs(30);
 
 /// Finds the conductor and does what it says. `hidden` are variables that programs must not see.
 ///
@@ -19,26 +14,11 @@ const END: Duration = Duration::from_secs(30);
 /// The conductor was not found. Losing it later is its way to say that the job is over.
 pub async fn join(meeting: &Meeting, own: &Member, hidden: &[&str]) -> Result<()> {
     let link = meeting.find(own).await?;
-    let refused = |source| Error::io("cannot start a supervisor", source);
-    let mut command = Command::new(&own.paddle);
-    command.args(["supervise", "--namespace", "--directory"]).arg(&own.directory);
-    for name in hidden {
-        command.env_remove(name);
-    }
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        // What is said to everybody in the group, as mpirun does, is said to this process.
-        .process_group(0)
-        .spawn()
-        .map_err(refused)?;
-    let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(Error::new(Kind::Io, "a supervisor has no pipe"));
-    };
+    let Supervisor { child, input, output } = Supervisor::start(own, hidden, &[])?;
     let events = tokio::spawn(link::send_lines(output, link.sender));
     // Ends with the input of the supervisor closed, which ends everything it runs.
     let heard = link::receive_lines(link.receiver, input).await;
-    end(&mut child).await?;
+    supervisor::end(child).await?;
     // Its last words are on their way, if anybody still listens.
     let _ = timeout(END, events).await;
     let close = message::encode(&message::Command::Close)?;
@@ -61,13 +41,4 @@ fn forget(directory: &Path) {
     let _ = std::fs::remove_dir_all(directory);
     // Shared by the ranks of this machine: gone with the last of them.
     let _ = directory.parent().map(std::fs::remove_dir);
-}
-
-async fn end(child: &mut Child) -> Result<()> {
-    match timeout(END, child.wait()).await {
-        Ok(status) => {
-            status.map(|_| ()).map_err(|source| Error::io("cannot wait for the supervisor", source))
-        }
-        Err(_) => Err(Error::new(Kind::Timeout, "the supervisor of this rank does not end")),
-    }
 }

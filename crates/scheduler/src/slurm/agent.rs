@@ -8,14 +8,14 @@
 
 use super::link::{self, BYTES, LINE, Outgoing, WORD, Word};
 use crate::meeting::link::Link;
+use crate::meeting::supervisor::{self, END, Supervisor};
 use crate::meeting::{Meeting, Member};
 use crate::ssh::node;
-use contract::{Error, Kind, Result};
+use contract::Result;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, BufReader, DuplexStream};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{Child, ChildStdin};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -36,8 +36,6 @@ pub struct Agent {
     pub hidden: Vec<String>,
 }
 
-/// How long the end of a supervisor is waited for.
-const END: Duration = Duration::from_secs(30);
 /// What is buffered between the connection and the answers about this node.
 const PIPE_BYTES: usize = 256 << 10;
 
@@ -89,7 +87,7 @@ impl Agent {
         let (outgoing, frames) = mpsc::channel(16);
         let sending = tokio::spawn(link::send(frames, sender));
         let mut requests = self.answer(outgoing.clone());
-        let mut supervisor: Option<Supervisor> = None;
+        let mut supervisor: Option<Supervised> = None;
         let left = loop {
             let Ok(Some(frame)) = receiver.next().await else { break Left::Lost };
             match frame.header.kind {
@@ -137,36 +135,24 @@ impl Agent {
         requests
     }
 
-    fn supervise(&self, outgoing: mpsc::Sender<Outgoing>) -> Result<Supervisor> {
-        let refused = |source| Error::io("cannot start a supervisor", source);
-        let mut command = Command::new(&self.own.paddle);
-        command.args(["supervise", "--namespace", "--directory"]).arg(&self.own.directory);
-        for name in &self.hidden {
-            command.env_remove(name);
-        }
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(refused)?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Error::new(Kind::Io, "a supervisor has no pipe"));
-        };
+    fn supervise(&self, outgoing: mpsc::Sender<Outgoing>) -> Result<Supervised> {
+        // What Slurm ends it tells every process: programs have until Slurm kills all to save
+        // what they have.
+        let Supervisor { child, input, output } =
+            Supervisor::start(&self.own, &self.hidden, &["--patient"])?;
         tokio::spawn(link::forward_lines(output, outgoing));
-        Ok(Supervisor { child, input: Some(input) })
+        Ok(Supervised { child, input: Some(input) })
     }
 }
 
 /// A supervisor of this node.
-struct Supervisor {
+struct Supervised {
     child: Child,
     /// `None` once it was told to end.
     input: Option<ChildStdin>,
 }
 
-impl Supervisor {
+impl Supervised {
     /// Passes a line on; an empty one is the last.
     async fn tell(&mut self, line: &[u8]) {
         if line.is_empty() {
@@ -183,11 +169,6 @@ impl Supervisor {
     /// Ends everything that it runs.
     async fn end(mut self) -> Result<()> {
         self.input = None;
-        match timeout(END, self.child.wait()).await {
-            Ok(status) => status
-                .map(|_| ())
-                .map_err(|source| Error::io("cannot wait for the supervisor", source)),
-            Err(_) => Err(Error::new(Kind::Timeout, "the supervisor of this node does not end")),
-        }
+        supervisor::end(self.child).await
     }
 }

@@ -349,6 +349,10 @@ impl<'a> Desk<'a> {
 }
 
 impl Ticket {
+    pub(super) fn mark(&self) -> &str {
+        &self.mark
+    }
+
     pub(super) fn key(&self) -> Secret {
         Secret::new(self.key.clone())
     }

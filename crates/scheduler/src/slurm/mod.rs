@@ -35,7 +35,7 @@ use command::Slurm;
 use contract::{Error, Kind, Result};
 use futures_util::future::{join_all, try_join_all};
 use link::{Channel, Word, Words};
-use state::{End, Phase};
+use state::{End, Phase, TIME_LIMIT};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -114,10 +114,19 @@ impl Site {
         let desk = Desk::new(job.place, job.submission, job.directory);
         let (listener, ticket) = desk.listen().await?;
         make_log_folder(job);
-        let allocation = desk.allocate(&ticket, job).await?;
         let tether = match job.is_leashed {
-            true => Some(Tether::tie(&desk.slurm, allocation.id)?),
+            true => Some(Tether::tie(&desk.slurm, &job.submission.id, ticket.mark())?),
             false => None,
+        };
+        let allocation = match desk.allocate(&ticket, job).await {
+            // Slurm has refused it: there is nothing to cancel.
+            Err(error) if error.kind() != Kind::Unavailable => {
+                if let Some(tether) = tether {
+                    tether.untie().await;
+                }
+                return Err(error);
+            }
+            outcome => outcome?,
         };
         let key = ticket.key();
         let arrivals = match meet(&desk, job, &listener, &key, &allocation).await {
@@ -174,27 +183,32 @@ impl Site {
         Ok(notes.into_iter().map(|what| format!("not brought here: {what}")).collect())
     }
 
-    /// What Slurm did to the job while it ran, if that is why replicas were lost and nothing can be
-    /// done about it. With `may_repeat` the loss of nodes is for the next round to repair.
-    pub async fn fate(
+    /// What Slurm did to the job while it ran, if that is why replicas were lost or failed and nothing
+    /// can be done about it.
+    pub(crate) async fn fate(
         &self,
         place: &SlurmPlace,
         submission: &Submission,
         job: &Path,
-        may_repeat: bool,
+        doubt: Doubt,
     ) -> Option<Verdict> {
         let desk = Desk::new(place, submission, job);
         let id = self.allocation.id;
         let began = Instant::now();
         loop {
             let waited = began.elapsed();
-            match desk.slurm.told(id).await.ok()?.phase {
+            let told = desk.slurm.told(id).await.ok()?;
+            match told.phase {
                 Phase::Ended(end) => {
-                    return desk.verdict(id, end).or_else(|| lost(id, end, may_repeat));
+                    return desk.verdict(id, end).or_else(|| lost(id, end, doubt.may_repeat));
+                }
+                // Slurm waits for the agents, and they for us.
+                Phase::Ending if told.reason == TIME_LIMIT => {
+                    return desk.verdict(id, End::TimedOut);
                 }
                 Phase::Ending if waited < ENDING => {}
-                // Slurm may hear of it later than we do.
-                Phase::Running if waited < NOTICE && !may_repeat => {}
+                // Slurm may hear of a loss later than we do; what it ends, it knows before.
+                Phase::Running if waited < NOTICE && doubt.is_lost && !doubt.may_repeat => {}
                 _ => return None,
             }
             tokio::time::sleep(LOOK).await;
@@ -217,6 +231,15 @@ impl Site {
         });
         join_all(ends).await.into_iter().all(|has_ended| has_ended)
     }
+}
+
+/// Replicas that ended, perhaps because of what Slurm did.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Doubt {
+    /// Whether some were lost with their nodes; else programs ended by themselves, or were told to.
+    pub(crate) is_lost: bool,
+    /// Whether the loss of nodes is for the next round of the job to repair.
+    pub(crate) may_repeat: bool,
 }
 
 /// Why a job that lost its allocation failed.
@@ -435,13 +458,24 @@ pub fn preview(submission: &Submission, paddle: &Paddle) -> Result<String> {
 }
 
 /// Cancels the allocation when this process dies before its agents could notice: a shell waits for
-/// the end of its input, which is ours to close.
+/// the end of its input, which is ours to close. It is there before Slurm is asked, and knows the
+/// allocation by its mark: whoever dies before `sbatch` has answered knows no number.
 struct Tether(Child);
 
+/// `sbatch` may outlive its caller, so the allocation is looked for until it is there.
+const CANCEL: &str = r#"cat > /dev/null
+for pause in 0 1 2 4 8 16 32; do
+    sleep $pause
+    id=$(squeue --noheader --name "$0" --format '%i %k' | grep -w "mark=$1" | cut -d ' ' -f 1)
+    if [ -n "$id" ]; then
+        scancel --quiet "$id" && exit
+    fi
+done"#;
+
 impl Tether {
-    fn tie(slurm: &Slurm<'_>, id: u64) -> Result<Tether> {
+    fn tie(slurm: &Slurm<'_>, name: &str, mark: &str) -> Result<Tether> {
         let mut command = slurm.command("sh");
-        command.args(["-c", "cat > /dev/null; exec scancel --quiet \"$0\"", &id.to_string()]);
+        command.args(["-c", CANCEL, name, mark]);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().map_err(|source| Error::io("cannot run sh", source))?;
         Ok(Tether(child))

@@ -105,6 +105,8 @@ const REASONS: [(&str, &str); 27] = [
     ("InvalidQOS", "its QOS is not valid any more: kill it, and submit it with another"),
 ];
 
+/// The reason of an allocation that is ended because its time is over.
+pub(super) const TIME_LIMIT: &str = "TimeLimit";
 /// The signal that Slurm names where it cannot open the output of a script.
 const MUTE: &str = "53";
 

@@ -243,7 +243,11 @@ fn spawn_into(
         // Without the groups of the supervisor, which the standard library takes away with root.
         command.uid(uid).gid(gid);
     }
-    let child = command.spawn().map_err(|source| not_started(program, &source))?;
+    let refused = |source| {
+        let (code, message) = not_started(program, &source);
+        NotStarted { code, message }
+    };
+    let child = command.spawn().map_err(refused)?;
     Ok((child, OwnedFd::from(reader)))
 }
 
@@ -255,8 +259,8 @@ fn no_pipe(source: &std::io::Error) -> String {
     format!("cannot make a pipe for the output: {source}")
 }
 
-/// The codes are those of a shell.
-fn not_started(program: &str, source: &std::io::Error) -> NotStarted {
+/// The exit code of a program that cannot be started, as a shell's, and why it cannot.
+pub fn not_started(program: &str, source: &std::io::Error) -> (i32, String) {
     let (code, hint) = match source.kind() {
         ErrorKind::NotFound if program.contains('/') => {
             (127, "there is no such file, or its interpreter is missing")
@@ -265,7 +269,7 @@ fn not_started(program: &str, source: &std::io::Error) -> NotStarted {
         ErrorKind::PermissionDenied => (126, "is its file executable?"),
         _ => (126, "is it a program or a script that begins with #! ?"),
     };
-    NotStarted { code, message: format!("cannot run {program}: {source}: {hint}") }
+    (code, format!("cannot run {program}: {source}: {hint}"))
 }
 
 /// What a replica prints, on its way to its log and to those who watch.

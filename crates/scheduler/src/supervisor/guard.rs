@@ -27,16 +27,22 @@ pub(crate) fn has_died(directory: &Path) -> Result<bool> {
 ///
 /// # Errors
 /// The directory's lock is taken, or the keeper cannot be started.
-pub fn run(directory: &Path, wants_namespace: bool, keeper: std::process::Command) -> Result<i32> {
+pub fn run(
+    directory: &Path,
+    wants_namespace: bool,
+    is_patient: bool,
+    keeper: std::process::Command,
+) -> Result<i32> {
     // Without threads: a process that has a namespace for its children cannot start any.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
-    runtime.block_on(guard(directory, wants_namespace, keeper))
+    runtime.block_on(guard(directory, wants_namespace, is_patient, keeper))
 }
 
 async fn guard(
     directory: &Path,
     wants_namespace: bool,
+    is_patient: bool,
     mut keeper: std::process::Command,
 ) -> Result<i32> {
     std::fs::create_dir_all(directory).map_err(|source| {
@@ -61,7 +67,7 @@ async fn guard(
     let status = loop {
         tokio::select! {
             status = child.wait() => break status.map_err(refused)?,
-            _ = terminate.recv() => {}
+            _ = terminate.recv() => if is_patient { continue },
             _ = interrupt.recv() => {}
         }
         if let Some(pid) = pid {

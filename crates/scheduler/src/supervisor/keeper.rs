@@ -8,7 +8,7 @@ use super::{guard, leftover, lock};
 use crate::replica::ReplicaId;
 use contract::{Error, Result};
 use rustix::process::{
-    Pid, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper,
+    Pid, WaitOptions, WaitStatus, getpid, getppid, kill_process_group, set_child_subreaper,
     set_parent_process_death_signal, wait,
 };
 use std::collections::HashMap;
@@ -23,13 +23,13 @@ const EVENTS_MAX: usize = 64;
 /// One to keep outputs while another waits for a slow disk.
 const THREADS: usize = 2;
 
-/// Runs until the input ends, the launcher says so, or SIGTERM comes; then kills what is left. In a
-/// namespace the rest dies with this process, which must exit at once. `directory` is that of the
+/// Runs until the input ends, the launcher says so, or SIGTERM comes, unless that is left to the
+/// programs (`is_patient`); then kills what is left. In a namespace the rest dies with this process, which must exit at once. `directory` is that of the
 /// supervisor.
 ///
 /// # Errors
 /// The system refuses what a keeper needs. Failures of replicas are reported, not returned.
-pub fn run(directory: &Path, is_in_namespace: bool) -> Result<()> {
+pub fn run(directory: &Path, is_in_namespace: bool, is_patient: bool) -> Result<()> {
     keep_files_to_ourselves();
     // Before there are threads, which would stay outside.
     let outside = is_in_namespace.then(Outside::leave).flatten();
@@ -38,10 +38,17 @@ pub fn run(directory: &Path, is_in_namespace: bool) -> Result<()> {
         .enable_all()
         .build()
         .map_err(refused)?;
-    runtime.block_on(keep(directory, is_in_namespace, outside))
+    let guard = is_patient.then(getppid);
+    runtime.block_on(keep(directory, is_in_namespace, outside, guard))
 }
 
-async fn keep(directory: &Path, is_in_namespace: bool, outside: Option<Outside>) -> Result<()> {
+/// `patient_of` is the guard, if SIGTERM while it lives is not for this process.
+async fn keep(
+    directory: &Path,
+    is_in_namespace: bool,
+    outside: Option<Outside>,
+    patient_of: Option<Option<Pid>>,
+) -> Result<()> {
     let death = match is_in_namespace {
         true => rustix::process::Signal::KILL,
         // There the guard's death has to be survived for a moment, to kill the others.
@@ -79,7 +86,7 @@ async fn keep(directory: &Path, is_in_namespace: bool, outside: Option<Outside>)
                 let _ = keeper.events.try_send(Event::Alive);
             }
             () = keeper.events.closed() => break,
-            _ = terminate.recv() => break,
+            _ = terminate.recv() => if patient_of.is_none_or(|guard| getppid() != guard) { break },
         }
     }
     if !is_in_namespace {

@@ -133,7 +133,8 @@ impl Drop for Limits {
     }
 }
 
-fn too_much(bytes_max: u64, bytes: Option<u64>) -> String {
+/// What is told of a replica that was killed because of its limit.
+pub(crate) fn too_much(bytes_max: u64, bytes: Option<u64>) -> String {
     let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
     let used = bytes.map_or(String::new(), |bytes| format!(" (it used {})", mebibytes(bytes)));
     let limit = mebibytes(bytes_max);

@@ -30,7 +30,9 @@ mod figures;
 pub(crate) mod files;
 pub(crate) mod gpu;
 pub(crate) mod leftover;
-mod limits;
+pub(crate) mod limits;
 mod namespace;
 mod probe;
 pub(crate) mod sandbox;
+
+pub use child::not_started;

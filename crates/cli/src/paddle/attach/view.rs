@@ -10,7 +10,7 @@ use contract::ready::{Farewell, Ready};
 use contract::state::{JobState, State};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use scheduler::{JobRecord, ReplicaId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ pub(crate) struct View {
     /// How often the whole job was started again, as far as that was said.
     rounds: u32,
     notes_shown: usize,
-    /// For what the job waits, as far as that was said.
-    waiting: String,
+    /// For what the job has waited since it last ran, as far as that was said.
+    waiting: BTreeSet<String>,
     /// False once nobody reads standard output any more: the job goes on.
     has_reader: bool,
 }
@@ -63,7 +63,7 @@ impl View {
             attempts: BTreeMap::new(),
             rounds: 0,
             notes_shown: 0,
-            waiting: String::new(),
+            waiting: BTreeSet::new(),
             has_reader: true,
         }
     }
@@ -95,13 +95,13 @@ impl View {
             self.say(note);
         }
         self.notes_shown = record.notes.len();
-        if record.state == JobState::Pending && self.waiting != record.reason {
-            self.waiting.clone_from(&record.reason);
-            if !self.waiting.is_empty() {
-                self.say(&self.waiting);
-            }
+        let is_waiting = matches!(record.state, JobState::Pending | JobState::Starting);
+        if !is_waiting {
+            self.waiting.clear();
         }
-        if self.rounds < record.rounds && !record.reason.is_empty() {
+        // A cluster goes to and fro between two of them, such as those about an image.
+        let is_new = is_waiting && self.waiting.insert(record.reason.clone());
+        if (is_new || self.rounds < record.rounds) && !record.reason.is_empty() {
             self.say(&record.reason);
         }
         self.rounds = record.rounds;

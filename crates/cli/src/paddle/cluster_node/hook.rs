@@ -2,6 +2,7 @@
 //! `private_script <thirdparty> <workspace>` if it defines that function. A command in it that fails
 //! ends it, and the job: half a workspace would train something else.
 
+use super::trainer::Ended;
 use super::workspace::Workspace;
 use super::{say, trainer};
 use contract::{Error, Kind, Result};
@@ -24,9 +25,10 @@ pub(super) fn run(workspace: &Workspace) -> Result<()> {
     command.current_dir(&workspace.root).envs(workspace.environment());
     // It has no business with the receiver.
     command.env_remove(contract::env::STAGE);
-    let code = trainer::run(command, workspace, None)?;
+    let Ended { code, asked } = trainer::run(command, workspace, None)?;
     match code {
         0 => Ok(()),
+        _ if asked => Err(Error::new(Kind::Interrupted, "asked to end while before_hook.sh ran")),
         _ => Err(Error::new(Kind::Invalid, "before_hook.sh failed: its output is above")
             .with("code", code)
             .with("hook", hook.display())),

@@ -39,6 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let prepared = workspace
         .stage(results.receiver(), &share)
         .and_then(|()| hook::run(&workspace))
+        .and_then(|()| try_results(&workspace, &results))
         .and_then(|()| wait_for_others(results.receiver()));
     if let Err(error) = prepared {
         // Whoever looks at the results finds the reason there, too.
@@ -58,6 +59,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         (code, Ok(())) => Ok(exit(code)),
     }
+}
+
+/// Sends what there is before the training: that results cannot be written is not to be found out
+/// at its end.
+fn try_results(workspace: &Workspace, results: &Results) -> Result<()> {
+    workspace.note("cluster_node: the workspace is ready\n")?;
+    results.send_all().map_err(|error| {
+        let message = "results cannot be sent, so the training does not begin";
+        Error::new(error.kind(), message).because(error)
+    })
 }
 
 fn exit(code: i32) -> ExitCode {

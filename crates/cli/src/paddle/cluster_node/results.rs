@@ -7,16 +7,11 @@ use client::Receiver;
 use contract::{Error, Kind, Result};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::SystemTime;
 
 /// The results of a node.
-pub(super) struct Results {
-    inner: Arc<Folders>,
-    /// Whether something is being sent at the moment.
-    is_sending: Arc<AtomicBool>,
-}
+pub(super) struct Results(Arc<Folders>);
 
 struct Folders {
     receiver: Receiver,
@@ -26,12 +21,16 @@ struct Folders {
     output: Option<PathBuf>,
     /// The log of the parameter server beside this trainer, if it is on this machine.
     server_log: Option<PathBuf>,
-    /// What was sent, by length and time.
+    /// What was sent, by length and time. Whoever sends holds it: of two at the same time the one
+    /// with the older content might be the last.
     sent: Mutex<HashMap<String, (u64, SystemTime)>>,
 }
 
 /// Deeper is no model.
 const DEPTH_MAX: usize = 16;
+/// While a training runs, a file above this size is sent again only when an eighth of it is new: a
+/// log that is sent whole every few seconds would fill the network before it fills the disk.
+const SMALL: u64 = 1 << 20;
 /// A pass is complete when it has this file.
 const DONE: &str = "done";
 
@@ -51,35 +50,43 @@ impl Results {
             server_log: server_log(rank),
             sent: Mutex::default(),
         };
-        Results { inner: Arc::new(inner), is_sending: Arc::default() }
+        Results(Arc::new(inner))
     }
 
     pub(super) fn receiver(&self) -> &Receiver {
-        &self.inner.receiver
+        &self.0.receiver
     }
 
-    /// Sends what is new of the first node, beside the training. What fails is sent again later.
+    /// Sends what is new of the first node, beside the training; what fails is sent again later. And
+    /// says again that this node is ready: a receiver that was started again has forgotten it, and
+    /// another node may still have to hear it.
     pub(super) fn send_news(&self) {
-        if self.inner.rank > 0 || self.is_sending.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        let (inner, is_sending) = (Arc::clone(&self.inner), Arc::clone(&self.is_sending));
+        let folders = Arc::clone(&self.0);
         std::thread::spawn(move || {
-            if let Err(error) = inner.send(true) {
+            let mut sent = match folders.sent.try_lock() {
+                Ok(sent) => sent,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return,
+            };
+            let _ = folders.receiver.ready();
+            if folders.rank > 0 {
+                return;
+            }
+            if let Err(error) = folders.send(&mut sent, true) {
                 say(&format!("results are sent later: {}", error.message()));
             }
-            is_sending.store(false, Ordering::SeqCst);
         });
     }
 
     /// Sends all that was not sent.
     pub(super) fn send_all(&self) -> Result<()> {
-        self.inner.send(false)
+        let mut sent = self.0.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.send(&mut sent, false)
     }
 }
 
 impl Folders {
-    fn send(&self, is_running: bool) -> Result<()> {
+    fn send(&self, sent: &mut HashMap<String, (u64, SystemTime)>, is_running: bool) -> Result<()> {
         let mut files = Vec::new();
         let rank = format!("rank-{:05}", self.rank);
         list(&self.log, &format!("log/{rank}"), false, 0, &mut files)?;
@@ -92,15 +99,21 @@ impl Folders {
         for (path, name) in files {
             let Ok(metadata) = path.metadata() else { continue };
             let state = (metadata.len(), metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH));
-            let is_known = |sent: &HashMap<_, _>| sent.get(&name) == Some(&state);
-            if is_known(&self.sent.lock().unwrap_or_else(PoisonError::into_inner)) {
+            let known = sent.get(&name);
+            let waits = |known: &(u64, SystemTime)| is_running && is_hardly_more(known.0, state.0);
+            if known == Some(&state) || known.is_some_and(waits) {
                 continue;
             }
             self.receiver.send_result(&path, &name)?;
-            self.sent.lock().unwrap_or_else(PoisonError::into_inner).insert(name, state);
+            sent.insert(name, state);
         }
         Ok(())
     }
+}
+
+/// Whether a file that was sent with one length can wait, now that it has another.
+fn is_hardly_more(sent: u64, length: u64) -> bool {
+    sent >= SMALL && (sent..sent + sent / 8).contains(&length)
 }
 
 /// The log of the server of the same number, as the launcher names it.
@@ -149,4 +162,22 @@ fn list(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_grows_for_days_is_sent_a_few_times_altogether() {
+        let (mut sent, mut bytes) = (0, 0);
+        for length in (0..=SMALL * 4096).step_by(100_000) {
+            if !is_hardly_more(sent, length) {
+                sent = length;
+                bytes += length;
+            }
+        }
+        assert!(bytes < 10 * SMALL * 4096, "{bytes}");
+        assert!(!is_hardly_more(sent, sent - 1), "another file has its place");
+    }
 }

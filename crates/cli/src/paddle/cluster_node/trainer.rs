@@ -9,10 +9,21 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How often the files of node 0 are sent while it trains.
 const SEND: Duration = Duration::from_secs(10);
+/// How long this process may hear later than its program that the job is to end: whoever ends a
+/// job signals its processes one after another.
+const HEAR: Duration = Duration::from_secs(2);
+
+/// How a program of the node ended.
+pub(super) struct Ended {
+    /// Its exit code, 128 + signal.
+    pub code: i32,
+    /// Whether the node was asked to end before that.
+    pub asked: bool,
+}
 
 /// Trains; the exit code.
 pub(super) fn train(workspace: &Workspace, flags: &[String], results: &Results) -> Result<i32> {
@@ -20,15 +31,15 @@ pub(super) fn train(workspace: &Workspace, flags: &[String], results: &Results) 
     command.arg("train").args(flags).current_dir(&workspace.root).envs(workspace.environment());
     command.env_remove(contract::env::STAGE);
     command.env("GLOG_log_dir", workspace.root.join("log"));
-    run(command, workspace, Some(results))
+    run(command, workspace, Some(results)).map(|ended| ended.code)
 }
 
-/// Runs a program to its end; its exit code, 128 + signal.
+/// Runs a program to its end.
 pub(super) fn run(
     mut command: Command,
     workspace: &Workspace,
     results: Option<&Results>,
-) -> Result<i32> {
+) -> Result<Ended> {
     let failed = |source| Error::io("cannot run a program of the node", source);
     let (mut reader, writer) = std::io::pipe().map_err(failed)?;
     command.stdin(Stdio::null()).stdout(writer.try_clone().map_err(failed)?).stderr(writer);
@@ -55,12 +66,12 @@ pub(super) fn run(
         });
         let mut sending = tokio::time::interval_at(tokio::time::Instant::now() + SEND, SEND);
         sending.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut asked = false;
         let status = loop {
             tokio::select! {
-                status = child.wait() => break status.map_err(failed)?,
                 // The signal was for the whole group, so the program has it, too.
-                _ = terminate.recv() => say("asked to end"),
-                _ = interrupt.recv() => say("asked to end"),
+                () = heard(&mut terminate, &mut interrupt) => asked = true,
+                status = child.wait() => break status.map_err(failed)?,
                 _ = sending.tick(), if results.is_some() => {
                     if let Some(results) = results {
                         results.send_news();
@@ -68,8 +79,24 @@ pub(super) fn run(
                 }
             }
         };
+        let code = status.code().or(status.signal().map(exit::from_signal)).unwrap_or(1);
+        let by_request = [SignalKind::terminate(), SignalKind::interrupt()];
+        let signal = exit::signal(code).map(SignalKind::from_raw);
+        if !asked && signal.is_some_and(|signal| by_request.contains(&signal)) {
+            let heard = heard(&mut terminate, &mut interrupt);
+            asked = tokio::time::timeout(HEAR, heard).await.is_ok();
+        }
         // What it started may still hold the pipe, and ends with the node.
         let _ = tokio::time::timeout(Duration::from_secs(5), copied).await;
-        Ok(status.code().or(status.signal().map(exit::from_signal)).unwrap_or(1))
+        Ok(Ended { code, asked })
     })
+}
+
+/// Waits until this process is asked to end, and says so.
+async fn heard(terminate: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    say("asked to end");
 }

@@ -151,7 +151,12 @@ fn package(wanted: &Wanted) -> Result<(tempfile::TempDir, Package, String)> {
 /// In the words of the original, so that scripts find them.
 fn tell(client: &Client, asked: &ClusterTrain, accepted: &Accepted) -> Result<()> {
     let Accepted { job, output_path, train, test, notes } = accepted;
-    let amount = |data: &Amount| format!("{} files ({})", data.files, HumanBytes(data.bytes));
+    let count = |number: u64, what: &str| match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    };
+    let amount =
+        |data: &Amount| format!("{} ({})", count(data.files, "file"), HumanBytes(data.bytes));
     let place = match asked.queue.as_str() {
         "" => format!("datacenter {}", job.datacenter),
         queue => format!("queue {queue}"),
@@ -160,8 +165,9 @@ fn tell(client: &Client, asked: &ClusterTrain, accepted: &Accepted) -> Result<()
     output.line(format_args!("jobid={}", job.uid))?;
     let receiver = &client.datacenter().endpoint;
     output.line(format_args!(
-        "[INFO] {} was accepted by {receiver}: {} nodes in {place}",
-        job.name, asked.num_nodes
+        "[INFO] {} was accepted by {receiver}: {} in {place}",
+        job.name,
+        count(asked.num_nodes.into(), "node")
     ))?;
     output.line(format_args!(
         "[INFO] data: {} to train, {} to test",

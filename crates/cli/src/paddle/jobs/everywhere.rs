@@ -32,7 +32,7 @@ pub(crate) fn open() -> Result<Everywhere> {
     Ok(Everywhere { here: find::open()?, clusters: Mutex::default() })
 }
 
-/// Notes where a detached job runs.
+/// Notes where a job runs.
 pub(crate) fn remember(id: &str, place: &KubernetesPlace) -> Result<()> {
     let folder = find::open()?.root.join(NOTES);
     let refused = |source| {
@@ -42,6 +42,13 @@ pub(crate) fn remember(id: &str, place: &KubernetesPlace) -> Result<()> {
     let text = serde_json::to_vec(place)
         .map_err(|source| Error::invalid("cannot write a place").because(source))?;
     disk::publish(&folder.join(format!("{id}.json")), Access::Private, &text)
+}
+
+/// Removes the note of a job that is over. One that stays is removed by the next list of jobs.
+pub(crate) fn let_go(id: &str) {
+    if let Ok(here) = find::open() {
+        let _ = fs::remove_file(here.root.join(NOTES).join(format!("{id}.json")));
+    }
 }
 
 impl Everywhere {

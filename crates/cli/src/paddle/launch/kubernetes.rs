@@ -2,7 +2,7 @@
 //! and followed to its end.
 
 use super::args::{Args as LaunchArgs, Shown};
-use super::submission::{Built, Counts, Refusal, spec, submission, workspace};
+use super::submission::{Built, Counts, Refusal, refuse_given, spec, submission, workspace};
 use super::{COMMAND, trainer};
 use crate::attach::follow::{Followed, Hold, follow, runtime};
 use crate::attach::view::{Look, View};
@@ -50,6 +50,16 @@ pub(crate) struct Args {
     /// Queue of Volcano [default: default]
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
+    /// Start all pods together by Volcano, or, without it, as a StatefulSet and an Indexed Job
+    /// [default: yes if the cluster has Volcano; --dry-run does not ask, and shows yes]
+    #[arg(long, value_name = "YES|NO", value_enum)]
+    volcano: Option<Volcano>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Volcano {
+    Yes,
+    No,
 }
 
 /// Refuses what only means something on Kubernetes, elsewhere.
@@ -64,15 +74,10 @@ pub(super) fn refuse_flags(args: &LaunchArgs) -> Result<()> {
         ("--pull_secret", !own.pull_secret.is_empty()),
         ("--remote_workspace", own.remote_workspace.is_some()),
         ("--queue", own.queue.is_some()),
+        ("--volcano", own.volcano.is_some()),
         ("-o yaml", args.output == Shown::Yaml),
     ];
-    match given.iter().find(|(_, is_given)| *is_given) {
-        None => Ok(()),
-        Some((flag, _)) => {
-            let message = "this flag is for Kubernetes: use --backend kubernetes too";
-            Err(Error::invalid(message).with("flag", flag))
-        }
-    }
+    refuse_given(&given, "this flag is for Kubernetes: use --backend kubernetes too")
 }
 
 pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
@@ -112,6 +117,7 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
         pull_secrets: own.pull_secret.clone(),
         volumes: own.volume.iter().map(|text| volume(text)).collect::<Result<_>>()?,
         tenant: None,
+        volcano: own.volcano.map(|volcano| volcano == Volcano::Yes),
     });
     Ok(Built { submission: submission(spec, place, package)?, package: source })
 }
@@ -160,7 +166,7 @@ pub(super) fn run(args: &LaunchArgs, built: &Built, place: &KubernetesPlace) -> 
         if args.detach {
             return detach(args, &backend, built, place).await;
         }
-        attached(args, &backend, built).await
+        attached(args, &backend, built, place).await
     })
 }
 
@@ -206,7 +212,7 @@ async fn detach(
              follow it    paddle attach {id}\n  \
              its output   paddle logs {id}\n  \
              end it       paddle kill {id}\n  \
-             its pods     kubectl -n {namespace} get vcjob,pods -l paddlecloud/job={name}\n"
+             its pods     kubectl -n {namespace} get pods -l paddlecloud/job={name}\n"
         );
         // Where not even this can be written, there is nobody to tell.
         let _ = std::io::stderr().write_all(hint.as_bytes());
@@ -214,12 +220,22 @@ async fn detach(
     Ok(ExitCode::SUCCESS)
 }
 
-async fn attached(args: &LaunchArgs, backend: &Kubernetes, built: &Built) -> Result<ExitCode> {
+async fn attached(
+    args: &LaunchArgs,
+    backend: &Kubernetes,
+    built: &Built,
+    place: &KubernetesPlace,
+) -> Result<ExitCode> {
     let Built { submission, package } = built;
     let id = &submission.id;
     // A signal that comes meanwhile waits: what was begun is ended like any other job.
     let mut stops = signals::listen()?;
-    backend.submit(submission, package.as_deref()).await?;
+    // If this process is killed the job goes on, and `paddle jobs` has to find it.
+    everywhere::remember(id, place)?;
+    if let Err(error) = backend.submit(submission, package.as_deref()).await {
+        everywhere::let_go(id);
+        return Err(error);
+    }
     let mut view = View::new(Look {
         command: COMMAND,
         is_quiet: args.quiet,
@@ -234,8 +250,9 @@ async fn attached(args: &LaunchArgs, backend: &Kubernetes, built: &Built) -> Res
         record.exit_code = Some(stop.exit_code);
     }
     view.finish(&record, &places::of(submission, &record))?;
-    if let Err(error) = backend.forget(id).await {
-        cli::exit::report(COMMAND, &error.with("forget", id));
+    match backend.forget(id).await {
+        Ok(()) => everywhere::let_go(id),
+        Err(error) => cli::exit::report(COMMAND, &error.with("forget", id)),
     }
     Ok(code(&record))
 }

@@ -2,7 +2,9 @@
 //! an `mpirun` that somebody else started.
 
 use super::args::Args as LaunchArgs;
-use super::submission::{Built, Counts, Refusal, inherited, present, spec, submission, workspace};
+use super::submission::{
+    Built, Counts, Refusal, inherited, present, refuse_given, spec, submission, workspace,
+};
 use super::trainer;
 use crate::attach::follow::runtime;
 use crate::jobs::find;
@@ -80,13 +82,7 @@ pub(super) fn refuse_flags(args: &LaunchArgs) -> Result<()> {
         ("--mpi_port", args.mpi.mpi_port.is_some()),
         ("--mpirun_args", args.mpi.mpirun_args.is_some()),
     ];
-    match given.iter().find(|(_, is_given)| *is_given) {
-        None => Ok(()),
-        Some((flag, _)) => {
-            let message = "this flag is for MPI: use --backend mpi too";
-            Err(Error::invalid(message).with("flag", flag))
-        }
-    }
+    refuse_given(&given, "this flag is for MPI: use --backend mpi too")
 }
 
 /// A job for which the conductor runs `mpirun`.
@@ -141,7 +137,7 @@ pub(super) fn run_rank(args: &LaunchArgs) -> Result<ExitCode> {
     let port = args.mpi.mpi_port.unwrap_or(mpi::DEFAULT_PORT);
     let nic = args.ssh.nics.as_deref().unwrap_or_default();
     let ranks = crate::jobs::find::open()?.root.join(mpi::RANKS).join(start_name(&rank));
-    let own = crate::rank::member(&rank, &ranks, nic)?;
+    let own = crate::rank::member(&rank, ranks.join(rank.rank.to_string()), nic)?;
     let meeting = Meeting {
         conductors: machines(args, &rank)?.iter().map(|name| format!("{name}:{port}")).collect(),
         patience: Duration::from_secs(args.servers.ready_timeout),

@@ -1,7 +1,9 @@
 //! `paddle launch --backend slurm`: flags → what is asked of Slurm, and the job's package.
 
 use super::args::Args as LaunchArgs;
-use super::submission::{Built, Counts, Refusal, inherited, present, spec, submission, workspace};
+use super::submission::{
+    Built, Counts, Refusal, inherited, present, refuse_given, spec, submission, workspace,
+};
 use super::{ssh, trainer};
 use cli::duration::parse_seconds;
 use cli::{number, program};
@@ -86,13 +88,7 @@ pub(super) fn refuse_flags(args: &LaunchArgs) -> Result<()> {
         ("--slurm_port", own.slurm_port.is_some()),
         ("--sbatch_args", own.sbatch_args.is_some()),
     ];
-    match given.iter().find(|(_, is_given)| *is_given) {
-        None => Ok(()),
-        Some((flag, _)) => {
-            let message = "this flag is for Slurm: use --backend slurm too";
-            Err(Error::invalid(message).with("flag", flag))
-        }
-    }
+    refuse_given(&given, "this flag is for Slurm: use --backend slurm too")
 }
 
 pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {

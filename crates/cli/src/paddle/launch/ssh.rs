@@ -2,7 +2,9 @@
 
 use super::args::Args as LaunchArgs;
 use super::reach::{Reach, may_ask};
-use super::submission::{Built, Counts, Refusal, path_text, spec, submission, workspace};
+use super::submission::{
+    Built, Counts, Refusal, path_text, refuse_given, spec, submission, workspace,
+};
 use super::trainer;
 use cli::program;
 use contract::{Error, Result};
@@ -59,13 +61,7 @@ pub(super) fn refuse_flags_but_package(args: &LaunchArgs) -> Result<()> {
 }
 
 fn refuse(given: &[(&'static str, bool)]) -> Result<()> {
-    match given.iter().find(|(_, is_given)| *is_given) {
-        None => Ok(()),
-        Some((flag, _)) => {
-            let message = "this flag is for ssh hosts: name them by --conf or --hosts";
-            Err(Error::invalid(message).with("flag", flag))
-        }
-    }
+    refuse_given(given, "this flag is for ssh hosts: name them by --conf or --hosts")
 }
 
 pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {

@@ -82,6 +82,14 @@ fn local(args: &Args) -> std::result::Result<Built, Refusal> {
     Ok(Built { submission: submission(spec, place, present(&workspace)?)?, package: None })
 }
 
+/// Refuses the first flag that was given and means nothing where the job runs.
+pub(super) fn refuse_given(flags: &[(&'static str, bool)], message: &str) -> Result<()> {
+    match flags.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Error::invalid(message).with("flag", flag)),
+    }
+}
+
 /// The `PATH` of trainers: that of `--env`, or our own.
 pub(super) fn search_path(args: &Args) -> OsString {
     let given = args.env.iter().rev().find_map(|entry| entry.strip_prefix("PATH="));
@@ -133,13 +141,17 @@ pub(super) fn spec(args: &Args, workspace: &Path, counts: &Counts) -> Result<Job
         ..Resources::default()
     };
     let trainers = args.trainers.unwrap_or(counts.trainers);
+    let pservers = args.pservers.unwrap_or(counts.pservers);
+    if pservers == 0 {
+        refuse_server_flags(args)?;
+    }
     Ok(JobSpec {
         name: args.name.clone().unwrap_or_else(|| default_name(workspace)),
         user: user(),
         datacenter: "local".to_owned(),
         trainers,
         fault_tolerance: fault_tolerance(args, trainers),
-        pservers: args.pservers.unwrap_or(counts.pservers),
+        pservers,
         master: args.data.master,
         data: data(args),
         passes: args.passes,
@@ -164,6 +176,18 @@ pub(super) fn spec(args: &Args, workspace: &Path, counts: &Counts) -> Result<Job
         env: args.env.iter().map(|entry| env_variable(entry)).collect::<Result<_>>()?,
         ..JobSpec::default()
     })
+}
+
+/// Refuses what only parameter servers would do, in a job without any.
+fn refuse_server_flags(args: &Args) -> Result<()> {
+    let given = [
+        ("--checkpoint_dir", args.servers.checkpoint_dir.is_some()),
+        ("--metrics_port", args.servers.metrics_port.is_some()),
+        ("--pserver_memory", args.limits.pserver_memory.is_some()),
+        ("--pserver_cpus", args.limits.pserver_cpus.is_some()),
+    ];
+    let message = "this flag is for parameter servers, and the job has none: use --pservers 1";
+    refuse_given(&given, message)
 }
 
 /// A job that names one of its limits is elastic; by default it may shrink to one trainer, and not

@@ -9,7 +9,7 @@ use ::pserver::checkpoint::{Directory, Which};
 use ::pserver::server::{self, Checkpointing, ServerConfig};
 use contract::env::Environment;
 use contract::port::Ports;
-use contract::ready::{Farewell, Ready};
+use contract::ready::Ready;
 use contract::role::Role;
 use contract::{Error, Result};
 use std::process::ExitCode;
@@ -33,8 +33,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (ports, listeners) = service::listen(&addresses, wanted)?;
     let stop = service::stop_on_signal()?;
     service::announce(&Ready { role: Role::Pserver, rank: args.index, addresses, ports })?;
-    let trainers_joined = server::run(listeners, &config, &stop)?;
-    service::say(&Farewell { trainers_joined }.render()?)?;
+    let farewell = server::run(listeners, &config, &stop)?;
+    service::say(&farewell.render()?)?;
     tracing::info!("the server has ended");
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! Jobs that fail, or nearly.
 
-use crate::backend::job::{Harness, Job};
+use crate::backend::job::{Harness, Job, signal};
 use contract::state::JobState;
 
 pub(crate) fn the_first_failing_trainer_ends_the_job(harness: &dyn Harness) {
@@ -49,6 +49,28 @@ pub(crate) fn a_dying_server_takes_all_back_when_restarts_are_left(harness: &dyn
         assert_eq!(replica.attempt, 1, "{record:#?}");
     }
     assert!(job.text("trainer-1").ends_with("attempt 1\n"), "{}", job.text("trainer-1"));
+}
+
+/// As an operator or a shutdown does it: the server ends in order, but its job is not over.
+pub(crate) fn a_server_that_a_signal_ends_is_a_fault_like_any_other(harness: &dyn Harness) {
+    let script = "touch started; [ $PADDLE_ATTEMPT = 1 ] || exec sleep 1000";
+    let end = |role: &str, restarts: u32| {
+        let job = Job::new(harness, 1, script).with(|spec| {
+            (spec.master, spec.restarts) = (role == "master", restarts);
+        });
+        job.submit().await_file(0, "started");
+        let servers = job.processes_running(role);
+        assert!(!servers.is_empty() && servers.iter().all(|pid| signal(*pid, "TERM")));
+        job.await_end()
+    };
+    for role in ["pserver", "master"] {
+        let record = end(role, 0);
+        assert_eq!((record.state, record.exit_code), (JobState::Failed, Some(1)), "{record:#?}");
+        let words = format!("{role}-0 failed: a signal ended it before the job was over");
+        assert!(record.reason.contains(&words), "{}", record.reason);
+    }
+    let record = end("pserver", 1);
+    assert_eq!((record.state, record.rounds), (JobState::Succeeded, 1), "{record:#?}");
 }
 
 pub(crate) fn a_command_that_cannot_run_is_named(harness: &dyn Harness) {

@@ -34,6 +34,7 @@ macro_rules! suite {
             failing::the_first_failing_trainer_ends_the_job;
             failing::a_dying_server_ends_the_job;
             failing::a_dying_server_takes_all_back_when_restarts_are_left;
+            failing::a_server_that_a_signal_ends_is_a_fault_like_any_other;
             failing::a_command_that_cannot_run_is_named;
             failing::exit_codes_are_the_programs_own;
             failing::a_failed_trainer_is_started_again_when_asked_for;

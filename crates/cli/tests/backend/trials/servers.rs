@@ -64,6 +64,22 @@ pub(crate) fn a_server_that_is_killed_while_it_starts_is_a_fault_like_any_other(
     assert_eq!(job.text("trainer-0"), "trained\n");
 }
 
+pub(crate) fn the_time_limit_counts_while_machines_are_reached(harness: &dyn Harness) {
+    let mut job = job(harness, "exit 1", "echo trained").with(|spec| {
+        spec.time_limit_seconds = Some(2);
+    });
+    let folder = job.folder().to_owned();
+    if let Place::Ssh(ssh) = &mut job.submission.place {
+        let path = folder.join("hangs");
+        std::fs::write(&path, "#!/bin/sh\nexec cat > /dev/null\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        ssh.paddle = path.to_str().unwrap().to_owned();
+    }
+    let record = job.run();
+    assert_eq!((record.state, record.exit_code), (JobState::Failed, Some(1)), "{record:#?}");
+    assert!(record.reason.contains("time limit of 2 s"), "{}", record.reason);
+}
+
 pub(crate) fn noise_before_the_readiness_line_is_passed_over(harness: &dyn Harness) {
     let server = "head -c 200000 /dev/zero | tr '\\0' x; echo; printf '\\377\\n{\"paddle_ready\"\\n'; \
                   exec $PADDLE \"$@\"";

@@ -1,9 +1,9 @@
 //! Jobs that train a V1 configuration.
 
+use crate::backend::installed;
 use crate::backend::job::{Harness, Job};
 use contract::Kind;
 use contract::state::State;
-use std::path::PathBuf;
 
 const CONFIGURATION: &str = r#"
 from paddle.trainer_config_helpers import *
@@ -47,7 +47,7 @@ fn job<'a>(harness: &'a dyn Harness, commands: &str) -> Job<'a> {
 }
 
 pub(crate) fn a_topology_is_trained_with_the_flags_of_the_contract(harness: &dyn Harness) {
-    let Some(commands) = installed() else { return };
+    let Some(commands) = installed::commands() else { return };
     let job = job(harness, commands.to_str().unwrap());
     job.succeed();
     for rank in 0..2 {
@@ -87,19 +87,4 @@ pub(crate) fn a_topology_that_is_not_there_is_refused_by_name(harness: &dyn Harn
         }
     };
     assert!(told.contains("topology: conf/other.py"), "{told}");
-}
-
-/// The commands of the environment in which `make build` has installed the package; `None`, with a
-/// word about it, where that was not run. In CI it must have been.
-fn installed() -> Option<PathBuf> {
-    let commands = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.venv/bin"));
-    if commands.join("../installed").is_file() {
-        // The directories on the way need not be there for other users.
-        return commands.canonicalize().ok();
-    }
-    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-    assert!(!is_ci, "the package is not installed in .venv: run make build");
-    let note = "skipped: the package is not installed in .venv, run make build\n";
-    std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes()).unwrap();
-    None
 }

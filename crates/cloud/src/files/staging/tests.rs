@@ -50,7 +50,7 @@ fn put_all(staged: &Staged, content: &[u8]) {
 
 fn staging() -> (tempfile::TempDir, Staging) {
     let root = tempfile::tempdir().unwrap();
-    let staging = Staging::open(&root.path().join("uploads")).unwrap();
+    let staging = Staging::open(&root.path().join("uploads"), false).unwrap();
     (root, staging)
 }
 
@@ -114,7 +114,12 @@ fn damage_is_noticed_wherever_it_happens() {
     // On the disk, after it has arrived.
     put_all(&staged, &content);
     let data = File::options().write(true).open(staged.data()).unwrap();
-    data.write_all_at(b"rot", 2 * CHUNK + 17).unwrap();
+    let before = changed(&data).unwrap();
+    // The kernel's clock may not have moved since.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while changed(&data).unwrap() == before && Instant::now() < deadline {
+        data.write_all_at(b"rot", 2 * CHUNK + 17).unwrap();
+    }
     let spans = staged.verify(&sums(&content)).unwrap().unwrap_err();
     assert_eq!(spans, [Span { first: 2, count: 1 }]);
     put(&staged, 2, &chunk_of(&content, 2), Checksum::of(&chunk_of(&content, 2))).unwrap();
@@ -123,6 +128,25 @@ fn damage_is_noticed_wherever_it_happens() {
     let spans = staged.verify(&sums(&content)).unwrap().unwrap_err();
     assert_eq!(spans, [Span { first: 1, count: 1 }]);
     assert!(staged.verify(&sums(&content)[1..]).is_err());
+}
+
+#[test]
+fn what_an_earlier_server_wrote_is_read_again() {
+    let (root, staging) = staging();
+    let content = content(3 * CHUNK);
+    let staged = staging.begin("wu", &begin(3 * CHUNK, "s")).unwrap();
+    put_all(&staged, &content);
+    let data = File::options().write(true).open(staged.data()).unwrap();
+    data.write_all_at(b"rot", CHUNK + 17).unwrap();
+    for is_shared in [false, true] {
+        let staging = Staging::open(&root.path().join("uploads"), is_shared).unwrap();
+        let staged = staging.find("wu", &staged.id).unwrap().unwrap();
+        let spans = staged.verify(&sums(&content)).unwrap().unwrap_err();
+        assert_eq!(spans, [Span { first: 1, count: 1 }]);
+        put(&staged, 1, &chunk_of(&content, 1), Checksum::of(&chunk_of(&content, 1))).unwrap();
+        staged.verify(&sums(&content)).unwrap().unwrap();
+        data.write_all_at(b"rot", CHUNK + 17).unwrap();
+    }
 }
 
 #[test]

@@ -11,13 +11,14 @@ use super::{
 };
 use crate::blocking::blocking;
 use crate::files::{Owner, unusable};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use contract::api::file::{Entry, EntryKind};
 use contract::checksum::Checksum;
 use contract::path::PfsPath;
 use contract::{Error, Kind, Result};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
+use rustix::buffer::spare_capacity;
 use rustix::fs::{
     AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Statx, StatxFlags,
     Timespec, Timestamps, Uid, fchmod, fchown, fsync, futimens, mkdirat, openat2, renameat,
@@ -421,20 +422,13 @@ impl Source for Plain {
             let mut offset = range.start;
             while offset < range.end {
                 let length = usize::try_from(range.end - offset).unwrap_or(usize::MAX);
-                let mut piece = BytesMut::zeroed(length.min(PIECE_BYTES));
-                let read =
-                    self.file.read_exact_at(&mut piece, offset).map_err(|source| {
-                        match source.kind() {
-                            std::io::ErrorKind::UnexpectedEof => changed(),
-                            _ => Error::io("the file cannot be read", source),
-                        }
-                    });
-                offset += piece.len() as u64;
+                let piece = self.read(offset, length.min(PIECE_BYTES));
+                offset += piece.as_ref().map_or(0, |piece| piece.len() as u64);
                 let is_last = offset == range.end;
-                let piece = read.and_then(|()| match is_last {
+                let piece = piece.and_then(|piece| match is_last {
                     // A job may have written into it while it was read.
-                    true => self.check().map(|()| piece.freeze()),
-                    false => Ok(piece.freeze()),
+                    true => self.check().map(|()| piece),
+                    false => Ok(piece),
                 });
                 let is_over = piece.is_err();
                 if sender.blocking_send(piece).is_err() || is_over {
@@ -449,6 +443,21 @@ impl Source for Plain {
 }
 
 impl Plain {
+    /// So many bytes, in memory that nobody filled with zeros before.
+    fn read(&self, offset: u64, length: usize) -> Result<Bytes> {
+        let mut piece = Vec::with_capacity(length);
+        while piece.len() < length {
+            let at = offset + piece.len() as u64;
+            match rustix::io::pread(&self.file, spare_capacity(&mut piece), at) {
+                Ok(0) => return Err(changed()),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(Error::io("the file cannot be read", errno.into())),
+            }
+        }
+        piece.truncate(length);
+        Ok(piece.into())
+    }
+
     fn check(&self) -> Result<()> {
         let stat = look_at(&self.file).map_err(|_| changed())?;
         // Not its etag, which may change when its name goes to another file.

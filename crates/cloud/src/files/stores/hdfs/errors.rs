@@ -1,6 +1,6 @@
 //! What HDFS says, in our words. It names the Java class of what went wrong.
 
-use super::super::{disk_full, file_on_the_way, missing, not_empty};
+use super::super::{OUTSIDE, disk_full, file_on_the_way, missing, not_empty};
 use contract::path::PfsPath;
 use contract::{Error, Kind};
 use hdfs_native::HdfsError;
@@ -31,6 +31,11 @@ pub(super) fn refused(error: HdfsError, path: &PfsPath) -> Error {
     if is("InvalidPathException") || is("PathComponentTooLongException") {
         let message = "HDFS cannot keep this name: it may not be too long, and not have a colon";
         return Error::invalid(message).with("path", path).because(error);
+    }
+    if is("AccessControlException") && path.datacenter() == OUTSIDE {
+        let message = "HDFS does not let this user do that: look at fs_ugi, and at who may read and \
+                       write there";
+        return Error::new(Kind::Forbidden, message).with("path", path).because(error);
     }
     trouble(error).with("path", path)
 }
