@@ -361,7 +361,14 @@ def _leave_again(trainer: _native.Trainer) -> None:
 
 @atexit.register
 def leave() -> None:
-    """Tells the servers of every training that ended well; done when the program ends."""
+    """Tells the servers of every training that ended well; done when the program ends.
+
+    A program that an exception ends after its training, when it saves the model for example, has
+    not ended well: it says nothing, and when it is started again it finds its servers.
+    """
+    # Python keeps the exception that nobody caught; at a prompt it may be an old one.
+    if getattr(sys, "last_value", None) is not None and not hasattr(sys, "ps1"):
+        return
     while _leaving:
         trainer = _leaving.pop()
         trainer.goodbye()
