@@ -1,9 +1,9 @@
 """Pictures for the V1 configuration: files of pictures and labels, which `preprocess.sh` makes."""
 
-import os
 import pickle
 import random
 
+from paddle import job
 from paddle.trainer.PyDataProvider2 import dense_vector, integer_value, provider
 from paddle.utils import image_util
 
@@ -17,8 +17,7 @@ def hook(settings, meta, mean_img_size, img_size, num_classes, use_jpeg, color, 
     settings.img_mean = image_util.load_meta(meta, mean_img_size, img_size, settings.color)
     settings.rank, settings.ranks = 0, 1
     if shard and settings.is_train:
-        settings.rank = int(os.getenv("PADDLE_INIT_TRAINER_ID", "0"))
-        settings.ranks = int(os.getenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1"))
+        settings.rank, settings.ranks = job.rank, job.trainers
     settings.logger.info("image size: %s", img_size)
     settings.logger.info("meta path: %s", meta)
     settings.input_types = [

@@ -7,6 +7,7 @@ trainers that share one list take every n-th file of it.
 import os
 import pickle
 
+from paddle import job
 from paddle.trainer_config_helpers import *
 
 is_predict = get_config_arg("is_predict", bool, False)
@@ -21,8 +22,7 @@ def files_of(name):
         files = [line.strip() for line in lines if line.strip()]
     if not get_config_arg("shard", bool, False):
         return files
-    trainers = int(os.getenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1"))
-    return files[get_config_arg("trainer_id", int, 0) :: trainers]
+    return files[job.rank :: job.trainers]
 
 
 if not is_predict:

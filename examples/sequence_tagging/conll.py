@@ -5,7 +5,8 @@ The ids are those of the training file, so every trainer needs that file whole.
 
 import collections
 import gzip
-import os
+
+from paddle import job
 
 TYPES = ["ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP"]
 # B and I of every type, and O.
@@ -44,9 +45,7 @@ def own_files(path, is_shared):
     """The files of a list; where trainers share one list, every n-th of them."""
     with open(path, encoding="utf-8") as file:
         files = [line.strip() for line in file if line.strip()]
-    rank = int(os.getenv("PADDLE_INIT_TRAINER_ID", "0"))
-    ranks = int(os.getenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1"))
-    return files[rank::ranks] if is_shared else files
+    return files[job.rank :: job.trainers] if is_shared else files
 
 
 def features(rows):

@@ -41,6 +41,7 @@ class Batch:
 
     @property
     def samples(self) -> int: ...
+    def fingerprint(self) -> int | None: ...
 
 @final
 class FileFeed:

@@ -47,6 +47,7 @@ pub(crate) fn read_environment(
         arguments.set_item("job_token", token.expose())?;
     }
     for (name, text) in [
+        ("checkpoint_dir", told.checkpoint_dir),
         ("log_dir", told.log_dir),
         ("output_dir", told.output_dir),
         ("job_name", told.job),

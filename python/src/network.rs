@@ -57,6 +57,17 @@ impl Network {
     }
 }
 
+#[pymethods]
+impl Batch {
+    /// A number by which the same batch is known again; none of one that was announced or run.
+    fn fingerprint(&self) -> Option<u32> {
+        match &*self.fed() {
+            Some(Fed::Given(batch)) => Some(trainer::fingerprint(batch)),
+            _ => None,
+        }
+    }
+}
+
 impl Batch {
     pub(crate) fn new(batch: batch::Batch) -> Batch {
         Batch { samples: batch.samples, fed: Mutex::new(Some(Fed::Given(batch))) }

@@ -65,6 +65,7 @@ class Settings:
 
     job_name, username, datacenter:  the job, who runs it and where; empty without a launcher.
     attempt:               how often this trainer was restarted.
+    checkpoint_dir:        where the servers keep checkpoints, and trainers their trail.
     is_local:              whether the job has no parameter servers.
     pservers_source:       the variable or argument that `pservers` comes from.
     """
@@ -93,6 +94,7 @@ class Settings:
     username: str = _told("")
     datacenter: str = _told("")
     attempt: int = _told(0)
+    checkpoint_dir: str | None = _told(None)
     is_local: bool = _told(True)
     pservers_source: str = _told("")
 

@@ -26,6 +26,7 @@ from paddle.v2.progress import Progress
 from paddle.v2.reader import cloud
 from paddle.v2.servers import Servers, choose_servers
 from paddle.v2.topology import Topology
+from paddle.v2.trail import Trail
 
 __all__ = ["SGD", "GradientMachine"]
 
@@ -121,7 +122,7 @@ class SGD:
         trainer = self._connect()
         if trainer in _leaving:
             _leaving.remove(trainer)
-        _, finished, trained, *_ = trainer.resume()
+        _, finished, trained, is_elastic, _ = trainer.resume()
         if finished > 0 and finished >= self._passes + passes:
             LOGGER.info(
                 "nothing left to train: the servers have %d passes, and %d are asked for",
@@ -134,16 +135,21 @@ class SGD:
             is_resumed=finished > 0 or trained > 0,
         )
         show = _Show(progress, event_handler)
+        # Trainers that come and go have no batches of their own.
+        has_trail = self._servers is not None and not is_elastic
+        trail = Trail(settings, finished, trained) if has_trail else None
         cloud.set_consumer(trainer)
         try:
             for pass_id in range(start_pass, start_pass + passes):
-                self._train_pass(pass_id, readers(self._passes), feeder, show)
+                self._train_pass(pass_id, readers(self._passes), feeder, (show, trail))
                 self._passes += 1
             if self._passes > finished and passes > 0 and not show.progress.has_stepped:
                 mistake.warn("the reader gave no batch, so nothing was trained", passes=passes)
         finally:
             cloud.set_consumer(None)
             show.progress.close()
+            if trail is not None:
+                trail.close()
         if self._servers is not None:
             _leaving.append(trainer)
 
@@ -187,8 +193,13 @@ class SGD:
         return self._topology.proto()
 
     def _train_pass(
-        self, pass_id: int, reader: Callable[[], Any], feeder: Feeder, show: "_Show"
+        self,
+        pass_id: int,
+        reader: Callable[[], Any],
+        feeder: Feeder,
+        witnesses: "tuple[_Show, Trail | None]",
     ) -> None:
+        show, trail = witnesses
         trainer = self._connect()
         is_resumed, finished, trained, is_elastic, _ = trainer.resume()
         if self._passes < finished:
@@ -197,6 +208,8 @@ class SGD:
         machine = GradientMachine(trainer)
         show.tell(event.BeginPass(pass_id))
         trainer.start_pass()
+        if trail is not None:
+            trail.begin_pass(self._passes)
         batches = 0
         number = self._passes if is_resumed else None
         for batch_id, (data, following) in enumerate(_batches(reader, number, trainer)):
@@ -206,11 +219,19 @@ class SGD:
                     "trainers of this job come and go (min_trainers), so that none has a fixed "
                     "part of the data: let the master deal it out, with cloud_reader"
                 )
-            if batch_id < skipped and not cloud.is_dealt():
+            is_skipped = batch_id < skipped and not cloud.is_dealt()
+            # What was converted ahead comes from readers of our own, which give the same again.
+            is_watched = trail is not None and not isinstance(data, _native.Batch)
+            if is_skipped and not is_watched:
                 continue
-            show.tell(event.BeginIteration(pass_id, batch_id))
+            if not is_skipped:
+                show.tell(event.BeginIteration(pass_id, batch_id))
             with mistake.reported_here():
                 batch = feeder(data)
+            if trail is not None and is_watched and not cloud.is_dealt():
+                trail.take(self._passes, batch_id, batch, is_skipped)
+            if is_skipped:
+                continue
             for each in following:
                 trainer.announce(each)
             total, figures = trainer.forward_backward(batch)
@@ -226,6 +247,8 @@ class SGD:
                 f"only {batches}: give one that gives the same batches every time it is called, or "
                 "let a master deal the data out (cloud_reader)"
             )
+        if trail is not None:
+            trail.end_pass(self._passes)
         trainer.finish_pass()
         show.progress.finish_pass()
         show.tell(event.EndPass(pass_id, dict(trainer.pass_metrics()), machine))
@@ -338,7 +361,14 @@ def _leave_again(trainer: _native.Trainer) -> None:
 
 @atexit.register
 def leave() -> None:
-    """Tells the servers of every training that ended well; done when the program ends."""
+    """Tells the servers of every training that ended well; done when the program ends.
+
+    A program that an exception ends after its training, when it saves the model for example, has
+    not ended well: it says nothing, and when it is started again it finds its servers.
+    """
+    # Python keeps the exception that nobody caught; at a prompt it may be an old one.
+    if getattr(sys, "last_value", None) is not None and not hasattr(sys, "ps1"):
+        return
     while _leaving:
         trainer = _leaving.pop()
         trainer.goodbye()

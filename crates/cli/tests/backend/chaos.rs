@@ -4,6 +4,10 @@
 //! `PADDLE_CHAOS_ROUNDS` sets the number of rounds (20), `PADDLE_CHAOS_SEED` the seed (the time).
 //! `make chaos-jobs` runs 200. A round that fails prints its seed. `training` does the same to jobs
 //! that train.
+//!
+//! A fault comes at a random time and waits for somebody to strike. Trainers do not end before the
+//! last one has struck; in some rounds only before the last one comes, so that it meets the end of
+//! the job, or nobody. The summary says how many struck.
 
 mod fault;
 mod trainer;
@@ -13,6 +17,7 @@ use super::job::{Harness, Job, signal};
 use super::places::{Local, Mpi, Ssh};
 use contract::state::{JobState, State};
 use scheduler::backend::Backend;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
@@ -23,10 +28,11 @@ const SUBMITTER: &str = "PADDLE_CHAOS_SUBMITTER";
 const TEST: &str = "backend::chaos::jobs_survive_kills_of_submitter_conductor_and_supervisor";
 const TRAINERS: u32 = 2;
 
-/// Takes a lock for its life, so that two of one rank would be noticed, and works for a while.
+/// Takes a lock for its life, so that two of one rank would be noticed, and works until the faults
+/// of its round are over.
 const SCRIPT: &str = "exec 9> $MARKER/lock-$PADDLE_TRAINER_ID; \
                       flock -n 9 || echo two of $PADDLE_TRAINER_ID >> $MARKER/two; \
-                      for i in $(seq 30); do sleep 0.02; done; \
+                      until [ -e $MARKER/may-end ]; do sleep 0.02; done; \
                       echo $PADDLE_TRAINER_ID >> $MARKER/finished";
 
 /// Numbers that follow from a seed.
@@ -68,57 +74,95 @@ fn jobs_survive_kills_of_submitter_conductor_and_supervisor() {
     if let Some(mpi) = Mpi::find() {
         places.push(("mpi", Box::new(mpi)));
     }
+    let (mut struck, mut missed) = (BTreeMap::new(), 0);
     for round in 0..rounds {
         let own_seed = seed.wrapping_add(round);
         let (name, place) = &places[(own_seed % places.len() as u64) as usize];
         let note = format!("round {round} on {name}: PADDLE_CHAOS_SEED={own_seed}\n");
         std::io::stderr().write_all(note.as_bytes()).unwrap();
-        play(place.as_ref(), &mut Dice(own_seed));
+        for (victim, has_struck) in play(place.as_ref(), &mut Dice(own_seed)) {
+            match has_struck {
+                true => *struck.entry(victim).or_insert(0) += 1,
+                false => missed += 1,
+            }
+        }
     }
+    let all: u64 = struck.values().sum();
+    let note = format!("{rounds} rounds from seed {seed}: {all} faults struck, {missed} missed");
+    std::io::stderr().write_all(format!("{note}: {struck:?}\n").as_bytes()).unwrap();
+    assert!(rounds < 20 || all >= 3 * missed, "most faults must strike: {note}");
 }
 
-fn play(place: &dyn Harness, dice: &mut Dice) {
+/// One job and its faults: whom each was for, and whether it met anybody.
+fn play(place: &dyn Harness, dice: &mut Dice) -> Vec<(&'static str, bool)> {
     let is_leashed = dice.below(4) == 0;
     let job = Job::new(place, TRAINERS, SCRIPT).with(|spec| spec.restarts = 20);
-    let submitter = spawn_submitter(&job, is_leashed);
+    let mut submitter = Some(spawn_submitter(&job, is_leashed));
     let kills = 1 + dice.below(3);
-    let mut submitter = Some(submitter);
-    for _ in 0..kills {
+    let is_late = dice.below(4) == 0;
+    let may_end = || std::fs::write(job.folder().join("may-end"), "").unwrap();
+    // The conductor of a leashed job is a part of its submitter.
+    let mut victims = match is_leashed {
+        true => vec!["submitter", "supervise"],
+        false => vec!["submitter", "--guarded", "conduct", "supervise"],
+    };
+    let mut faults = Vec::new();
+    for number in 1..=kills {
+        let is_last_late = is_late && number == kills;
+        if is_last_late {
+            may_end();
+        }
         std::thread::sleep(Duration::from_millis(dice.below(900)));
-        let victim = ["submitter", "--guarded", "conduct", "supervise"][dice.below(4) as usize];
-        match victim {
-            "submitter" => kill(submitter.take()),
-            word => {
-                let found = job.processes_running(word);
-                if !found.is_empty() {
-                    signal(found[dice.below(found.len() as u64) as usize], "KILL");
-                }
-            }
-        }
-    }
-    match is_leashed {
-        true => {
+        let at = dice.below(victims.len() as u64) as usize;
+        if victims[at] == "submitter" {
+            let ended = submitter.as_mut().and_then(|child| child.try_wait().unwrap());
+            faults.push((victims.remove(at), ended.is_none()));
             kill(submitter.take());
-            job.assert_nothing_is_left();
-            if job.directory().exists() {
-                let record = job.await_end();
-                assert!(record.state.is_final(), "{record:#?}");
+            if is_leashed {
+                break;
             }
-        }
-        false => {
             // Whoever did not hear the answer asks again.
             job.try_submit().unwrap();
-            let record = job.await_end();
-            assert_eq!(record.state, JobState::Succeeded, "{record:#?}");
-            let finished = std::fs::read_to_string(job.folder().join("finished")).unwrap();
-            for rank in 0..TRAINERS {
-                let rank = rank.to_string();
-                assert!(finished.lines().any(|line| line == rank), "{finished}");
-            }
+        } else {
+            faults.push((victims[at], strike(&job, victims[at], is_last_late, dice)));
         }
     }
-    kill(submitter);
+    if is_leashed {
+        kill(submitter.take());
+        job.assert_nothing_is_left();
+        if job.directory().exists() {
+            let record = job.await_end();
+            assert!(record.state.is_final(), "{record:#?}");
+        }
+    } else {
+        may_end();
+        job.try_submit().unwrap();
+        let record = job.await_end();
+        assert_eq!(record.state, JobState::Succeeded, "{record:#?}");
+        let finished = std::fs::read_to_string(job.folder().join("finished")).unwrap();
+        for rank in 0..TRAINERS {
+            let rank = rank.to_string();
+            assert!(finished.lines().any(|line| line == rank), "{finished}");
+        }
+        kill(submitter);
+    }
     assert!(!job.folder().join("two").exists(), "two of one rank ran at the same time");
+    faults
+}
+
+/// Kills one of the processes with this word, once there is one; `false` if the job, which may,
+/// ended before.
+fn strike(job: &Job<'_>, word: &str, may_miss: bool, dice: &mut Dice) -> bool {
+    let mut has_struck = false;
+    job.wait_until(&format!("somebody to kill: {word}"), || {
+        let found = job.processes_running(word);
+        has_struck =
+            !found.is_empty() && signal(found[dice.below(found.len() as u64) as usize], "KILL");
+        let finished = std::fs::read_to_string(job.folder().join("finished"));
+        let is_over = finished.is_ok_and(|text| text.lines().count() >= TRAINERS as usize);
+        has_struck || (may_miss && is_over)
+    });
+    has_struck
 }
 
 fn kill(submitter: Option<Child>) {

@@ -78,6 +78,9 @@ pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, St
             ReplicaState::Failed | ReplicaState::Lost
                 if is_dispensable(replica, record, policy) => {}
             ReplicaState::Failed if elastic::comes_back(replica, record) => {}
+            ReplicaState::Failed if has_no_servers_left(replica, record) => {
+                return end(failed_at_last(replica));
+            }
             ReplicaState::Failed | ReplicaState::Lost => match restart_ms(replica, policy) {
                 None if replica.state == ReplicaState::Lost => return end(lost(replica)),
                 None => return end(failure(replica, policy)),
@@ -155,13 +158,18 @@ pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, St
 /// A server ends with 0 only when all trainers have said goodbye, which they do when their program
 /// has ended. A trainer that a signal ends after that had finished its work.
 fn has_finished_anyway(replica: &ReplicaRecord, record: &JobRecord) -> bool {
-    let has_left = |other: &ReplicaRecord| {
+    has_no_servers_left(replica, record) && replica.exit_code.and_then(exit::signal).is_some()
+}
+
+/// Whether this is a trainer that failed after its servers had ended, as they do when all trainers
+/// have left. Started again it would find none of them.
+fn has_no_servers_left(replica: &ReplicaRecord, record: &JobRecord) -> bool {
+    let has_ended = |other: &ReplicaRecord| {
         other.replica.role == Role::Pserver && other.state == ReplicaState::Succeeded
     };
     replica.replica.role == Role::Trainer
         && replica.state == ReplicaState::Failed
-        && replica.exit_code.and_then(exit::signal).is_some()
-        && record.replicas.iter().any(has_left)
+        && record.replicas.iter().any(has_ended)
 }
 
 /// Whether the whole job has to begin again when this replica is gone.
@@ -331,6 +339,20 @@ fn failure(replica: &ReplicaRecord, policy: &Policy) -> Verdict {
         state: JobState::Failed,
         exit_code: replica.exit_code.filter(|code| *code != 0).unwrap_or(1),
         reason: format!("{} failed{again}{code}: {reason}", replica.replica),
+        culprit: Some(replica.replica),
+    }
+}
+
+fn failed_at_last(replica: &ReplicaRecord) -> Verdict {
+    Verdict {
+        state: JobState::Failed,
+        exit_code: replica.exit_code.filter(|code| *code != 0).unwrap_or(1),
+        reason: format!(
+            "{} failed after its training was over: {}; it is not started again, since its servers \
+             have ended",
+            replica.replica,
+            replica.reason()
+        ),
         culprit: Some(replica.replica),
     }
 }
@@ -542,7 +564,8 @@ mod tests {
     #[test]
     fn a_trainer_that_is_killed_after_its_goodbye_has_finished() {
         check(300, "pserver-0 succeeded 0, trainer-0 failed 137 @2", "succeeded 0");
-        check(300, "pserver-0 succeeded 0, trainer-0 failed 1 @2", "failed 1");
+        // Its own failure is one, and there is nobody left to train with.
+        check(300, "pserver-0 succeeded 0, trainer-0 failed 1 @0", "failed 1");
         check(300, "pserver-0 running, trainer-0 failed 137 @2", "failed 137");
     }
 

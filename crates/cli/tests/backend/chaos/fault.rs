@@ -124,20 +124,19 @@ pub(super) fn strike(
         open(&setting.told, Gate::LastPass);
     }
     await_that(job, &format!("{moment:?}"), || moment.has_come(job, &setting.told))?;
-    let mut victims = Vec::new();
-    await_that(job, &format!("somebody for {kind:?}"), || {
-        victims = choose(job, setting, kind, dice);
-        !victims.is_empty()
-    })?;
     let word = match kind {
         Kind::StoppedForAWhile | Kind::StoppedForGood | Kind::LauncherStoppedForGood => "STOP",
         _ => "KILL",
     };
+    let mut victims = Vec::new();
+    await_that(job, &format!("somebody for {kind:?}"), || {
+        victims = choose(job, setting, kind, dice);
+        // Who ended in this moment is not struck; if all did, others are chosen.
+        victims.retain(|(_, pid)| signal(*pid, word));
+        !victims.is_empty()
+    })?;
     let names: Vec<&str> = victims.iter().map(|(name, _)| name.as_str()).collect();
     story.push_str(&format!("  {moment:?}: {word} {}\n", names.join(", ")));
-    for (_, pid) in &victims {
-        signal(*pid, word);
-    }
     if kind == Kind::StoppedForAWhile {
         // The length of the stop is what is tried, not a way to wait for anything.
         std::thread::sleep(Duration::from_millis(dice.below(3000)));
