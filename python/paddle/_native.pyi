@@ -41,6 +41,9 @@ class Batch:
 
     @property
     def samples(self) -> int: ...
+    def pack(self, names: Sequence[str]) -> bytes: ...
+    @staticmethod
+    def unpack(packed: bytes) -> Batch: ...
 
 @final
 class FileFeed:
