@@ -2,12 +2,14 @@
 
 use crate::description::parse;
 use crate::error::raise;
-use crate::feed::{Column, feed};
+use crate::feed::{Column, feed as convert};
 use contract::Error;
 use engine::batch;
 use engine::topology::Topology;
 use engine::{Network as Engine, NetworkConfig};
+use feed::parcel;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trainer::Fed;
 
@@ -52,7 +54,7 @@ impl Network {
             .zip(places)
             .map(|((name, shape), place)| Column { name: name.to_owned(), shape: *shape, place })
             .collect();
-        let batch = feed(samples, &columns)?;
+        let batch = convert(samples, &columns)?;
         Ok(Batch::new(batch))
     }
 }
@@ -65,6 +67,25 @@ impl Batch {
             Some(Fed::Given(batch)) => Some(trainer::fingerprint(batch)),
             _ => None,
         }
+    }
+
+    /// The batch as bytes, for another process; `names` are those of the data layers, for an error
+    /// about a number that is NaN or infinite. It cannot be run any more.
+    fn pack<'py>(&self, py: Python<'py>, names: Vec<String>) -> PyResult<Bound<'py, PyBytes>> {
+        let batch = self.take_given()?;
+        if let Some(place) = parcel::not_finite(&batch) {
+            let name = names.get(place).map_or("?", String::as_str);
+            let message = format!("a number of '{name}' is NaN or infinite");
+            return Err(raise(Error::invalid(message)));
+        }
+        Ok(PyBytes::new(py, &parcel::pack(&batch)))
+    }
+
+    /// A batch that another process has packed.
+    #[staticmethod]
+    fn unpack(py: Python<'_>, packed: &Bound<'_, PyBytes>) -> PyResult<Batch> {
+        let bytes = packed.as_bytes();
+        py.detach(|| parcel::unpack(bytes)).map(Batch::new).map_err(raise)
     }
 }
 

@@ -89,8 +89,9 @@ def make_data(folder, files=4, packed=False):
 class Receiver:
     """A server, somebody who is logged in there, and their trainings."""
 
-    def __init__(self, folder, config):
+    def __init__(self, folder, config, listen):
         self.folder = folder
+        self.listen = listen
         self.port = free_port()
         self.data = folder / "data"
         self.config = folder / "cloud.yaml"
@@ -111,7 +112,7 @@ class Receiver:
     def start(self):
         """Starts it, again if it was killed, and waits until it can be reached."""
         self.log = open(self.folder / "server.log", "ab")  # noqa: SIM115 (closed with the server)
-        command = ["paddlecloud", "serve", "-listen", f"127.0.0.1:{self.port}"]
+        command = ["paddlecloud", "serve", "-listen", f"{self.listen}:{self.port}"]
         command += ["-data_dir", str(self.data), "-config", str(self.config)]
         environment = {**os.environ, "PATH": processes.PATH}
         self.process = subprocess.Popen(
@@ -217,9 +218,9 @@ class Receiver:
 
 
 @contextlib.contextmanager
-def running(folder, config):
+def running(folder, config, listen="127.0.0.1"):
     """A receiver that is gone afterwards."""
-    receiver = Receiver(folder, config)
+    receiver = Receiver(folder, config, listen)
     try:
         yield receiver
     finally:

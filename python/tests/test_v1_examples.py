@@ -110,30 +110,65 @@ def test_a_package_of_the_original_layout_runs_on_ssh_hosts(tmp_path):
         *("conf/trainer_config.conf", "dataprovider.py", "meta.bin", "test.list"),
         *("test/ratings-00000", "train.list", "train/ratings-00000", "train/ratings-00001"),
     ]
-    with started_hosts(tmp_path / "cluster", 2) as (hosts, config):
-        flags = ["--nics=", "--port=0", "--hosts", hosts, "--ssh_config", str(config)]
-        flags += ["--root_dir=~/jobs"]
-        small = "--config_args=data_dir=.,emb_size=32,batch_size=32"
-        command = ["sh", str(EXAMPLES / "cluster_train/run.sh"), *flags, small]
-        here = tmp_path / "here"
-        here.mkdir()
-        shown = processes.run(
-            here,
-            *command,
-            PATH_TO_LOCAL_WORKSPACE=str(package),
-            NUM_PASSES="5",
-            TRAINER_COUNT="1",
-            PYTHON=sys.executable,
-        )
-        homes = sorted((tmp_path / "cluster").glob("home-*"))
-        lists = [next(home.glob("jobs/JOB*/train.list")).read_text() for home in homes]
+    small = "--config_args=data_dir=.,emb_size=32,batch_size=32"
+    shown, here, homes = run_on_hosts(tmp_path, package, 5, small)
+    lists = [next(home.glob("jobs/JOB*/train.list")).read_text() for home in homes]
     assert sorted(lists) == ["train/ratings-00000\n", "train/ratings-00001\n"]
     assert CASES["recommendation"][4](last("recommendation", shown)), shown
-    assert (here / "output/pass-00004/done").exists()
     for rank in range(2):
         log = (here / f"log/{rank}/paddle_trainer.INFO").read_text()
         assert f"trainer_id:  {rank}, version:  v1" in log
         assert "Pass=4 " in log
+
+
+def run_on_hosts(tmp_path, package, passes, *flags):
+    """Runs a package by `run.sh` on two ssh hosts: what is shown, where, and the hosts' homes."""
+    here = tmp_path / "here"
+    here.mkdir()
+    with started_hosts(tmp_path / "cluster", 2) as (hosts, config):
+        command = ["sh", str(EXAMPLES / "cluster_train/run.sh"), "--nics=", "--port=0", "--hosts"]
+        command += [hosts, "--ssh_config", str(config), "--root_dir=~/jobs", *flags]
+        shown = processes.run(
+            here,
+            *command,
+            PATH_TO_LOCAL_WORKSPACE=str(package),
+            NUM_PASSES=str(passes),
+            TRAINER_COUNT="1",
+            PYTHON=sys.executable,
+        )
+    assert (here / f"output/pass-{passes - 1:05d}/done").exists()
+    return shown, here, sorted((tmp_path / "cluster").glob("home-*"))
+
+
+# The folder of the lists, passes, and further flags.
+PACKAGES = {
+    "linear_crf": ("data", 2, []),
+    "rnn_crf": ("data", 6, ["--config_args=hidden_dim=32,learning_rate=0.01"]),
+    "vgg_16_cifar": (
+        "data/cifar-out/batches",
+        4,
+        [
+            "--config_args=data_dir=.,meta=data/cifar-out/batches/batches.meta,"
+            "filters=8,dropout=0,batch_size=16,learning_rate=0.001"
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_every_example_runs_as_such_a_package(name, tmp_path):
+    folder, passes, flags = PACKAGES[name]
+    package = prepare(name, tmp_path / "package")
+    for each in ("train.list", "test.list"):
+        (package / folder / each).rename(package / each)
+    text = (package / CASES[name][2].split()[0]).read_text()
+    (package / "conf").mkdir()
+    config = text.replace("data/train.list", "train.list").replace("data/test.list", "test.list")
+    (package / "conf/trainer_config.conf").write_text(config)
+    shown, _, homes = run_on_hosts(tmp_path, package, passes, *flags)
+    lists = [next(home.glob("jobs/JOB*/train.list")).read_text().split() for home in homes]
+    assert all(lists) and not set(lists[0]) & set(lists[1])
+    assert CASES[name][4](last(name, shown)), shown
 
 
 def test_the_download_checks_what_it_fetched(tmp_path):

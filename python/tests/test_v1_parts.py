@@ -2,7 +2,6 @@
 
 import io
 import os
-import pickle
 import random
 import re
 import types
@@ -11,15 +10,16 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from paddle import errors, trainer_config_helpers
+from paddle import _native, errors, trainer_config_helpers
 from paddle.trainer.PyDataProvider2 import provider
 from paddle.utils import image_util, plotcurve
-from paddle.v1 import columns, figures, flags, provider_process
+from paddle.v1 import figures, flags, provider_process
 from paddle.v1.pool import Pool
 from paddle.v1.provider import Opened
 from paddle.v1.recording import Source
 from paddle.v1.sample import Shaper
-from paddle.v2 import data_type, evaluator
+from paddle.v2 import data_type, evaluator, layer
+from paddle.v2.topology import Topology
 
 
 def pool(batch_size=4, is_train=True, **options):
@@ -104,6 +104,30 @@ def test_flags_are_written_as_in_the_original():
 def test_wrong_flags_are_refused_by_name(words, message):
     with pytest.raises(errors.Error, match=message.replace("?", r"\?")):
         flags.parse(words, {})
+
+
+# Of both tables of the original's flags, and of its documents.
+ORIGINAL_FLAGS = """
+use_gpu use_mkldnn parallel_nn trainer_count gpu_id port ports_num ports_num_for_sparse nics
+rdma_tcp
+trainer_id num_gradient_servers comment load_missing_parameter_strategy log_period log_period_server
+loadsave_parameters_in_pserver checkgrad_eps enable_parallel_vector beam_size show_layer_stat
+predict_file prev_batch_state init_model_path seed thread_local_rand_use_global_seed
+data_server_port allow_inefficient_sparse_update memory_threshold_on_load_data log_barrier_abstract
+log_barrier_lowest_nodes log_barrier_show_log async_count parameter_block_size
+parameter_block_size_for_sparse external
+job config config_args local num_passes start_pass save_dir saving_period saving_period_by_batches
+save_only_one test_period average_test_period test_pass test_wait model_list predict_output_dir
+feat_file with_cost distribute_test test_all_data_in_one_period dot_period
+show_parameter_stats_period start_pserver use_old_updater pservers parallel_thread_num log_clipping
+log_error_clipping enable_grad_share grad_share_block_num rnn_use_batch
+allow_only_one_model_on_one_gpu small_messages sock_send_buf_size sock_recv_buf_size
+sock_listen_queue_size
+"""
+
+
+def test_every_flag_of_the_original_is_known():
+    assert set(ORIGINAL_FLAGS.split()) - set(flags.FLAGS) == set()
 
 
 def test_every_flag_is_in_the_help():
@@ -293,9 +317,11 @@ def test_a_long_wait_for_a_provider_is_told(monkeypatch):
     types = [data_type.integer_value(10)]
     source = Source("train.list", "dataprovider", "slow", None, "trainer_config.py:3")
     opened = Opened(slow, settings, ["file"], ["x"], types, False, True, source)
-    process = provider_process.ProviderProcess(opened, 1, seed=1, rank=0, silence_seconds=600)
+    process = provider_process.ProviderProcess(
+        opened, 1, lambda _samples: b"", seed=1, rank=0, silence_seconds=600
+    )
     try:
-        batches = process.batches(0, list)
+        batches = process.samples(0)
         assert next(batches) == [(1,)]
         monkeypatch.setattr(
             provider_process.log, "warning", lambda text: (told.append(text), os.write(hold, b"x"))
@@ -309,24 +335,32 @@ def test_a_long_wait_for_a_provider_is_told(monkeypatch):
     )
 
 
-def test_batches_travel_as_columns():
+def test_batches_travel_as_arrays():
     kinds = {
         "rows": data_type.dense_vector(2),
         "pictures": data_type.dense_array(4),
         "steps": data_type.dense_vector_sequence(1),
         "ids": data_type.sparse_binary_vector(9),
+        "weighted": data_type.sparse_float_vector(9),
         "label": data_type.integer_value(3),
     }
+    data = [layer.data(name=name, type=kind) for name, kind in kinds.items()]
+    topology = Topology(
+        layer.concat(input=[layer.fc(input=each, size=1) for each in data[:2]]), data
+    )
+    network = _native.Network(topology.to_json())
+    names = network.inputs()
+    places = [[*kinds].index(name) for name in names]
     picture = np.ones((1, 2, 2))
-    batch = [([1, 2], picture, [[1], [2]], [3], 0), ([3, 4], picture, [], [], 2)]
-    packed = columns.pack([*kinds], [*kinds.values()], batch)
-    assert packed[0].dtype == np.float32
-    rows = columns.unpack(pickle.loads(pickle.dumps(packed)))
-    for sample, row in zip(batch, rows, strict=True):
-        for right, found in zip(sample, row, strict=True):
-            np.testing.assert_array_equal(found, right)
-    # What is wrong is left to whoever knows how to say it.
-    assert columns.pack(["x"], [data_type.dense_vector(2)], [(["a", 1],)]) == [[["a", 1]]]
-    for wrong in ([1.0, float("inf")], [float("nan"), 1.0], [None, 1]):
-        with pytest.raises(errors.InvalidError, match="a number of 'x' is NaN or infinite"):
-            columns.pack(["x"], [data_type.dense_vector(2)], [([0, 0],), (wrong,)])
+    batch = [([1, 2], picture, [[1], [2]], [3], [(3, 0.5)], 0), ([3, 4], picture, [], [], [], 2)]
+    packed = network.feed(batch, places).pack(names)
+    received = _native.Batch.unpack(packed)
+    assert received.samples == 2
+    assert received.pack(names) == packed
+    for wrong in (packed[:-1], packed + b"x", b"", b"no batch"):
+        with pytest.raises(errors.Error, match="not the bytes of a batch"):
+            _native.Batch.unpack(wrong)
+    for wrong in ([1.0, float("inf")], [float("nan"), 1.0]):
+        samples = [batch[0], (wrong, *batch[1][1:])]
+        with pytest.raises(errors.InvalidError, match="a number of 'rows' is NaN or infinite"):
+            network.feed(samples, places).pack(names)

@@ -136,6 +136,7 @@ impl Client {
             content: Content::Json(body::encode(&login)?),
             repeat: Repeat::Safe,
             what: "log in",
+            answer: None,
         };
         let bytes = self.transport.call(&call, None).map_err(|error| self.explain_login(error))?;
         let session: Session = body::decode(&bytes, call.what)?;
@@ -163,6 +164,7 @@ impl Client {
             content: Content::Nothing,
             repeat: Repeat::Safe,
             what: "log out",
+            answer: None,
         };
         match self.transport.call(&call, Some(&held.token)) {
             // It was revoked before.
@@ -348,7 +350,14 @@ impl Client {
 
 /// A question.
 pub(crate) fn get(path: String, what: &'static str) -> Call<'static> {
-    Call { method: Method::GET, path, content: Content::Nothing, repeat: Repeat::Safe, what }
+    Call {
+        method: Method::GET,
+        path,
+        content: Content::Nothing,
+        repeat: Repeat::Safe,
+        what,
+        answer: None,
+    }
 }
 
 /// A request with a body that may be made twice.
@@ -359,5 +368,5 @@ pub(crate) fn send(
     what: &'static str,
 ) -> Result<Call<'static>> {
     let content = Content::Json(body::encode(value)?);
-    Ok(Call { method, path, content, repeat: Repeat::Safe, what })
+    Ok(Call { method, path, content, repeat: Repeat::Safe, what, answer: None })
 }

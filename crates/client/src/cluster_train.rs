@@ -3,7 +3,7 @@
 use crate::client::{Client, get, send};
 use crate::config::Datacenter;
 use crate::endpoint::Endpoint;
-use crate::transport::Transport;
+use crate::transport::{Call, Transport};
 use contract::api::cluster_train::{Accepted, ClusterTrain};
 use contract::api::file::Entry;
 use contract::api::path;
@@ -11,6 +11,10 @@ use contract::checksum::{CHECKSUM_BYTES, Checksum};
 use contract::{Error, Kind, Result};
 use std::time::Duration;
 use ureq::http::Method;
+
+/// How long a receiver may take to execute a configuration and to find the data, with time to say
+/// that the store does not answer.
+const ACCEPT: Duration = Duration::from_secs(180);
 
 /// What is at a path of the results.
 pub enum Results {
@@ -47,7 +51,8 @@ impl Client {
     pub fn cluster_train(&self, asked: &ClusterTrain) -> Result<Accepted> {
         let path = path::CLUSTER_TRAIN.to_owned();
         // Twice is once: the server knows the request by its number.
-        self.ask(&send(Method::POST, path, asked, "submit a training")?)
+        let call = send(Method::POST, path, asked, "submit a training")?;
+        self.ask(&Call { answer: Some(ACCEPT), ..call })
     }
 
     /// What a training has sent so far to a path below its results.

@@ -142,5 +142,5 @@ impl Client {
 /// A removal.
 pub(crate) fn delete(path: String, what: &'static str) -> Call<'static> {
     let content = Content::Nothing;
-    Call { method: Method::DELETE, path, content, repeat: Repeat::Safe, what }
+    Call { method: Method::DELETE, path, content, repeat: Repeat::Safe, what, answer: None }
 }

@@ -16,14 +16,16 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use ureq::http::{Method, Response};
 
 /// A receiver, asked by one of the nodes of a job.
 pub struct Receiver {
-    transport: Transport,
+    /// Ways to it, of which some may lead nowhere, and the one that is used.
+    transports: Vec<Transport>,
+    used: AtomicUsize,
     job: String,
     authorization: String,
     rank: u32,
@@ -46,16 +48,21 @@ impl Receiver {
         let refused = |source| Error::io("cannot keep a certificate", source);
         let mut file = tempfile::NamedTempFile::new().map_err(refused)?;
         file.write_all(stage.ca.as_bytes()).map_err(refused)?;
-        let datacenter = Datacenter {
-            name: String::new(),
-            username: String::new(),
-            password: None,
-            endpoint: stage.url.parse()?,
-            ca: (!stage.ca.is_empty()).then(|| file.path().to_owned()),
-            socket: None,
+        let transport = |url: &String| {
+            let datacenter = Datacenter {
+                name: String::new(),
+                username: String::new(),
+                password: None,
+                endpoint: url.parse()?,
+                ca: (!stage.ca.is_empty()).then(|| file.path().to_owned()),
+                socket: None,
+            };
+            Transport::new(&datacenter, None)
         };
+        let urls = std::iter::once(&stage.url).chain(&stage.others);
         Ok(Receiver {
-            transport: Transport::new(&datacenter, None)?,
+            transports: urls.map(transport).collect::<Result<_>>()?,
+            used: AtomicUsize::new(0),
             job: stage.job.clone(),
             authorization: format!("{SCHEME} {}", stage.token),
             rank,
@@ -79,6 +86,7 @@ impl Receiver {
             content: Content::Json(body::encode(&NodeQuery { rank: self.rank })?),
             repeat: Repeat::Safe,
             what,
+            answer: None,
         };
         Ok(body::decode::<Awaited>(&self.ask(&call)?, what)?.ranks)
     }
@@ -188,6 +196,7 @@ impl Receiver {
             content: Content::Stream(bytes, &open),
             repeat: Repeat::Safe,
             what: "send a result",
+            answer: None,
         };
         self.ask(&call).map(|_| ())
     }
@@ -204,11 +213,20 @@ impl Receiver {
 
     fn once(&self, call: &Call<'_>) -> Result<Response<ureq::Body>> {
         let headers = [("authorization", self.authorization.clone())];
-        self.transport.exchange(call, None, &headers).map_err(|error| match error.kind() {
-            Kind::Unavailable | Kind::Timeout => error.with(
-                "fix",
-                "if nodes reach the receiver under another address, its administrator sets `address:`",
-            ),
+        let used = self.used.load(Ordering::Relaxed);
+        let transport = &self.transports[used];
+        transport.exchange(call, None, &headers).map_err(|error| match error.kind() {
+            Kind::Unavailable | Kind::Timeout => {
+                // Another thread may have turned to the next one already.
+                let next = (used + 1) % self.transports.len();
+                let any = Ordering::Relaxed;
+                let _ = self.used.compare_exchange(used, next, any, any);
+                error.with(
+                    "fix",
+                    "if nodes reach the receiver under another address, its administrator sets \
+                     `address:`",
+                )
+            }
             _ => error,
         })
     }
@@ -237,7 +255,14 @@ impl Receiver {
 
 /// A question.
 fn get(path: String, what: &'static str) -> Call<'static> {
-    Call { method: Method::GET, path, content: Content::Nothing, repeat: Repeat::Safe, what }
+    Call {
+        method: Method::GET,
+        path,
+        content: Content::Nothing,
+        repeat: Repeat::Safe,
+        what,
+        answer: None,
+    }
 }
 
 /// Where a file of a share goes. The receiver is trusted with the data, not with the machine.
@@ -280,6 +305,30 @@ mod tests {
         for file in &files {
             assert!(!unfinished.contains(&inside(workspace, &file.target).unwrap()));
         }
+    }
+
+    /// A machine has addresses that lead nowhere from others.
+    #[test]
+    fn a_receiver_is_looked_for_at_all_its_addresses() {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stage = Stage {
+            url: format!("http://{nobody}"),
+            others: vec![format!("http://{}", listener.local_addr().unwrap())],
+            ca: String::new(),
+            job: "job".into(),
+            token: "token".into(),
+        };
+        let server = std::thread::spawn(move || {
+            let (mut connection, _) = listener.accept().unwrap();
+            let _ = connection.read(&mut [0; 4096]).unwrap();
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\n";
+            connection.write_all(answer).unwrap();
+            connection.write_all(b"{\"ranks\":[3]}").unwrap();
+        });
+        let receiver = Receiver::open(&stage, 0, |_| ()).unwrap();
+        assert_eq!(receiver.ready().unwrap(), [3]);
+        server.join().unwrap();
     }
 
     #[test]

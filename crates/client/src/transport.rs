@@ -42,6 +42,8 @@ pub(crate) struct Call<'a> {
     pub(crate) repeat: Repeat,
     /// What it does, for errors: `list jobs`.
     pub(crate) what: &'static str,
+    /// How long the server may take until it begins to answer; absent for the usual limit.
+    pub(crate) answer: Option<Duration>,
 }
 
 /// What is sent.
@@ -179,6 +181,9 @@ impl Transport {
         let mut request = self.agent.configure_request(request);
         if let Some(still) = still {
             request = request.timeout_per_read(Some(still));
+        }
+        if let Some(answer) = call.answer {
+            request = request.timeout_recv_response(Some(answer)).timeout_per_read(Some(answer));
         }
         let answer = self.agent.run(request.build()).map_err(|error| self.failed(error, call))?;
         match answer.status().as_u16() {

@@ -98,6 +98,7 @@ impl Client {
             content: Content::Stream(bytes, &open),
             repeat: Repeat::Safe,
             what: "upload a file",
+            answer: None,
         };
         let sent = self.call(&call);
         sent.map(|_| ()).map_err(|error| match File::open(file).and_then(|mut f| digest(&mut f)) {

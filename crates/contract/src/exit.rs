@@ -27,7 +27,11 @@ const SIGNAL_BASE: i32 = 128;
 const REASONS: &[(i32, &str)] = &[
     (0, "finished"),
     (1, "the program failed: the end of its log says why"),
-    (2, "the program refused its arguments, or a file of it is not there"),
+    (
+        2,
+        "the program refused its arguments, or a file of it is not there: the end of its log says \
+         why",
+    ),
     (126, "the entry command cannot be executed: is its file executable?"),
     (127, "the entry command was not found: is it in the package or the image?"),
     (130, "interrupted"),

@@ -3,12 +3,15 @@
 //!
 //! Reading order: what a line is (`format`, with `multislot` and `criteo`) and where its values go
 //! (`plan`, `columns`), lines of files (`lines`), work that is done ahead in order (`ahead`), the
-//! samples kept in memory (`memory`), and a pass over the data (`feed`).
+//! samples kept in memory (`memory`), and a pass over the data (`feed`). Batches that another process
+//! made come as parcels (`parcel`).
 //!
 //! The same files and settings give the same batches in the same order, whatever the number of
 //! threads: a trainer that is started again counts on it to skip what it has trained.
 //!
 //! It knows neither jobs nor the master: whoever has leased records passes them in as [`Lines`].
+
+pub mod parcel;
 
 mod ahead;
 mod columns;

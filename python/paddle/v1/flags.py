@@ -129,6 +129,10 @@ _WITHOUT_EFFECT: list[tuple[str, Any, str]] = [
     ("log_barrier_abstract", True, "servers export metrics instead"),
     ("log_barrier_lowest_nodes", 5, "servers export metrics instead"),
     ("log_barrier_show_log", False, "servers export metrics instead"),
+    ("async_count", 0, "`settings(is_async=True)` says it"),
+    ("parameter_block_size", 0, "servers choose their blocks"),
+    ("parameter_block_size_for_sparse", 0, "a row is a block"),
+    ("external", False, "the original documents it and never had it"),
 ]
 # Any other value of these would change the result, or ask for what there is not, so it is refused.
 _ONLY_DEFAULT: list[tuple[str, Any, str]] = [

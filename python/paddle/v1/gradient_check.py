@@ -20,8 +20,7 @@ def run(session: Session) -> None:
     """Checks the gradient of every parameter with the first batch of the data."""
     _refuse_chance(session)
     data = session.require_train()
-    assert data.feeder is not None
-    samples = next(data.process.batches(0, list), None)
+    samples = next(data.process.samples(0), None)
     if samples is None:
         raise errors.InvalidError(
             f"the data provider gave no sample in a whole pass (at: {data.place})"
@@ -52,7 +51,6 @@ class _Check:
     def cost(self) -> float:
         """The cost of the batch, with the values as they are."""
         data = self._session.require_train()
-        assert data.feeder is not None
         cost, _ = self._session.native.forward_backward(data.feeder(self._samples))
         return cost
 

@@ -9,6 +9,7 @@ are drawn from the pool at random; it is filled to `min_pool_size` before the fi
 by a batch with each batch, up to `pool_size` or, without that, `POOL_BATCHES` batches.
 """
 
+import itertools
 import operator
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -81,10 +82,14 @@ class Pool:
             yield _take(held, draw)
 
     def _counted(self, samples: Iterator[Any]) -> Iterator[list[Any]]:
-        batch: list[Any] = []
+        if self.weigh is None:
+            while batch := list(itertools.islice(samples, self.batch_size)):
+                yield batch
+            return
+        batch = []
         count = 0
         for sample in samples:
-            weight = 1 if self.weigh is None else _weight(self.weigh(sample))
+            weight = _weight(self.weigh(sample))
             if batch and not self.can_over_batch_size and count + weight > self.batch_size:
                 yield batch
                 batch, count = [], 0

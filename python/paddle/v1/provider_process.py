@@ -2,7 +2,9 @@
 
 The process is forked before the network computes anything: it has the provider, its settings and
 what its hook loaded, without copying them. It is asked for a pass and sends its batches, ahead of
-the training as far as the pipe and a short queue allow. It ends with the trainer.
+the training as far as the pipe and a short queue allow. Batches are converted and checked there, so
+that the trainer gets arrays, and does not share its own Python with objects. It ends with the
+trainer.
 
 How far it is, it writes to memory that both share. So a provider that reads on, if slowly, is told
 from one that hangs, and the trainer can say in which file.
@@ -29,16 +31,16 @@ from typing import Any
 
 import numpy
 
-from paddle import errors
+from paddle import _native, errors
 from paddle.trainer.PyDataProvider2 import CacheType
-from paddle.v1 import columns
 from paddle.v1.configuration import described, place_of
 from paddle.v1.log import log
 from paddle.v1.pool import Pool
 from paddle.v1.provider import Opened
 from paddle.v1.sample import Shaper
+from paddle.v2 import mistake
 
-# Batches that are converted ahead of the training.
+# Batches that are received ahead of the training.
 AHEAD = 4
 # A wait for the provider is told after so many seconds, and again.
 TOLD_SECONDS = 60.0
@@ -52,18 +54,28 @@ REPORTED_MAX = 10
 # The prctl by which a process gets a signal when its parent dies.
 _DEATH_SIGNAL = 1
 
+# Samples → what `_native.Batch.unpack` reads.
+Pack = Callable[[list[Any]], bytes]
+
 _parents_ends: list[Connection] = []
 _started: list["ProviderProcess"] = []
 
 
 class ProviderProcess:
-    """A provider that is asked for passes.
+    """A provider that is asked for passes; `pack` converts its batches.
 
     It may give no sample for `silence_seconds` while somebody waits for it; 0 for no limit.
     """
 
     def __init__(
-        self, opened: Opened, batch_size: int, seed: int, rank: int, silence_seconds: float = 0
+        self,
+        opened: Opened,
+        batch_size: int,
+        pack: Pack,
+        *,
+        seed: int,
+        rank: int,
+        silence_seconds: float = 0,
     ) -> None:
         self._name = f"{opened.provider.function.__module__}.{opened.provider.__name__}"
         self._files = opened.files
@@ -71,7 +83,7 @@ class ProviderProcess:
         # Samples that were read, and the place of the file that is being read.
         self._progress = multiprocessing.RawArray("q", 2)
         ours, theirs = multiprocessing.Pipe()
-        worker = _Worker(opened, batch_size, f"{seed} {rank}", self._progress)
+        worker = _Worker(opened, batch_size, pack, f"{seed} {rank}", self._progress)
         context = multiprocessing.get_context("fork")
         ends = [*_parents_ends, ours]
         # No daemon: those may not start processes, which a provider may want to.
@@ -89,15 +101,22 @@ class ProviderProcess:
         _parents_ends.append(ours)
         _started.append(self)
 
-    def batches(self, pass_id: int, convert: Callable[[list[Any]], Any]) -> Iterator[Any]:
-        """The batches of a pass, each converted by `convert`, on a thread ahead of the caller.
+    def batches(self, pass_id: int) -> Iterator[_native.Batch]:
+        """The batches of a pass, which are received on a thread ahead of the caller.
 
         A pass that is not read to its end ends the process: what is still to come is of no use.
         """
+        return self._pass(pass_id, _native.Batch.unpack, is_packed=True)
+
+    def samples(self, pass_id: int) -> Iterator[list[Any]]:
+        """The same batches as lists of samples, each a tuple in the order of the inputs."""
+        return self._pass(pass_id, list, is_packed=False)
+
+    def _pass(self, pass_id: int, convert: Callable[[Any], Any], is_packed: bool) -> Iterator[Any]:
         if self._is_closed:
             raise errors.Error(f"the data provider {self._name} was closed in the middle of a pass")
         waiting: queue.Queue[Any] = queue.Queue(AHEAD)
-        arguments = (pass_id, convert, waiting)
+        arguments = ((pass_id, is_packed), convert, waiting)
         threading.Thread(target=self._receive, args=arguments, daemon=True).start()
         is_complete = False
         try:
@@ -150,29 +169,24 @@ class ProviderProcess:
         self._process.join(END_SECONDS)
 
     def _receive(
-        self, pass_id: int, convert: Callable[[list[Any]], Any], waiting: "queue.Queue[Any]"
+        self,
+        asked: tuple[int, bool],
+        convert: Callable[[Any], Any],
+        waiting: "queue.Queue[Any]",
     ) -> None:
         try:
-            self._pipe.send(pass_id)
+            self._pipe.send(asked)
             while True:
-                kind, content, place = pickle.loads(self._pipe.recv_bytes())
+                kind, content = pickle.loads(self._pipe.recv_bytes())
                 if kind != "batch":
                     waiting.put((kind, errors.Error(content) if kind == "error" else None))
                     return
-                waiting.put((kind, self._converted(convert, content, place)))
+                waiting.put((kind, convert(content)))
         except (EOFError, OSError):
             self._process.join(5)
             waiting.put(("error", errors.Error(self._death())))
         except Exception as error:
             waiting.put(("error", error))
-
-    def _converted(self, convert: Callable[[list[Any]], Any], batch: list[Any], place: str) -> Any:
-        try:
-            return convert(columns.unpack(batch))
-        except errors.Error as error:
-            text = str(error)
-            text = f"{text[:-1]}, " if text.endswith(")") else f"{text} ("
-            raise type(error)(f"{text}at: {place})") from None
 
     def _death(self) -> str:
         code = self._process.exitcode
@@ -185,8 +199,11 @@ class ProviderProcess:
 class _Worker:
     """What runs in the process."""
 
-    def __init__(self, opened: Opened, batch_size: int, seed: str, progress: Any) -> None:
+    def __init__(
+        self, opened: Opened, batch_size: int, pack: Pack, seed: str, progress: Any
+    ) -> None:
         self._opened = opened
+        self._pack = pack
         self._places = {file: place for place, file in enumerate(opened.files)}
         self._progress = progress
         self._seed = seed
@@ -204,10 +221,12 @@ class _Worker:
         """`file:line` where the provider is."""
         return f"{self._file}:{self._line}"
 
-    def columns(self, pass_id: int) -> Iterator[list[Any]]:
-        """The batches of a pass, as columns."""
+    def contents(self, pass_id: int, is_packed: bool) -> Iterator[Any]:
+        """What is sent of a pass: its batches, packed or as lists of samples."""
         for batch in self._batches(pass_id):
-            yield columns.pack(self._opened.names, self._opened.types, batch)
+            # Samples are checked either way.
+            packed = self._pack(batch)
+            yield packed if is_packed else batch
 
     def _batches(self, pass_id: int) -> Iterator[list[Any]]:
         draw = random.Random(f"{self._seed} {pass_id}")
@@ -272,10 +291,10 @@ def _serve(worker: _Worker, pipe: Connection, others: list[Connection], parent: 
         end.close()
     with contextlib.suppress(EOFError, OSError):
         while True:
-            pass_id = pipe.recv()
+            pass_id, is_packed = pipe.recv()
             try:
-                for batch in worker.columns(pass_id):
-                    _send(pipe, "batch", batch, _shown(worker.place))
+                for content in worker.contents(pass_id, is_packed):
+                    _send(pipe, "batch", content)
                 _send(pipe, "end")
             except OSError as error:
                 if isinstance(error, BrokenPipeError | ConnectionError):
@@ -309,14 +328,17 @@ def _end_with(parent: int) -> None:
             end()
 
 
-def _send(pipe: Connection, kind: str, content: Any = None, place: str = "") -> None:
-    pipe.send_bytes(pickle.dumps((kind, content, place), protocol=5))
+def _send(pipe: Connection, kind: str, content: Any = None) -> None:
+    pipe.send_bytes(pickle.dumps((kind, content), protocol=5))
 
 
 def _explained(error: BaseException, place: str) -> str:
     if isinstance(error, errors.Error):
         text = str(error)
-        return text if error.at is not None else f"{text} (at: {_shown(place)})"
+        if error.at is not None:
+            return text
+        text = f"{text[:-1]}, " if mistake.CONTEXT.search(text) else f"{text} ("
+        return f"{text}at: {_shown(place)})"
     at = place_of(error, place)
     return f"the data provider failed: {described(error)} (at: {at})"
 

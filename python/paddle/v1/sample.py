@@ -29,9 +29,13 @@ class Shaper:
         self._names = list(names)
         self._types = list(types)
         self._is_dict = is_dict
+        # Of so many values a tuple is a sample as it is; 0 if none is.
+        self._count_as_is = 0 if is_dict or is_held or len(types) < 2 else len(types)
 
     def shape(self, sample: Any) -> tuple[Any, ...]:
         """A sample as a tuple of values."""
+        if type(sample) is tuple and len(sample) == self._count_as_is:
+            return sample
         if self._is_dict:
             if not isinstance(sample, dict):
                 raise errors.WrongTypeError(

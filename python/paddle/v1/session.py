@@ -32,20 +32,19 @@ _OF_INIT = (
 class Data:
     """The data of training or of testing, as batches that are ready for the network.
 
-    place is the line of the provider.
+    feeder converts samples; place is the line of the provider.
     """
 
     process: ProviderProcess
+    feeder: Feeder
     place: str
-    feeder: Feeder | None = None
     samples: int = 0
 
     def reader(self, pass_id: int) -> Callable[[], Iterator[_native.Batch]]:
         """A reader for `paddle.v2`; `samples` is the size of the batch that it gave last."""
 
         def read() -> Iterator[_native.Batch]:
-            assert self.feeder is not None
-            for batch in self.process.batches(pass_id, self.feeder):
+            for batch in self.process.batches(pass_id):
                 self.samples = batch.samples
                 yield batch
 
@@ -165,10 +164,13 @@ def open_session(command: Command) -> Session:
             "define_py_data_sources2"
         )
     save_dir = models.save_dir(command)
-    train = _start(providers.train if command.job != "test" else None, batch_size, command)
-    test = _start(providers.test if is_tester else None, batch_size, command)
-    log.info("Initing parameters..")
     topology = Topology(described.outputs, described.extra_layers or None)
+    # Of its own: a network that computes may have threads and devices, which a fork would break.
+    with mistake.reported_here():
+        network = _native.Network(topology.to_json())
+    train = _start(providers.train if command.job != "test" else None, network, batch_size, command)
+    test = _start(providers.test if is_tester else None, network, batch_size, command)
+    log.info("Initing parameters..")
     parameters = v2_parameters.create(topology)
     if command.job == "train" and rank == 0 and models.saves(command):
         models.check_writable(save_dir)
@@ -185,11 +187,7 @@ def open_session(command: Command) -> Session:
     )
     if command.job != "test":
         trainer.require_cost()
-    session = Session(
-        command, described, parameters, trainer, save_dir, train, test, is_alone, rank
-    )
-    _connect_feeders(session, providers)
-    return session
+    return Session(command, described, parameters, trainer, save_dir, train, test, is_alone, rank)
 
 
 def _check_types(described: Configuration, providers: Providers) -> None:
@@ -257,7 +255,9 @@ def _warn_of_shared_list(described: Configuration) -> None:
         )
 
 
-def _start(opened: Opened | None, batch_size: int, command: Command) -> Data | None:
+def _start(
+    opened: Opened | None, network: _native.Network, batch_size: int, command: Command
+) -> Data | None:
     if opened is None:
         return None
     if not opened.files:
@@ -271,25 +271,27 @@ def _start(opened: Opened | None, batch_size: int, command: Command) -> Data | N
         if not opened.is_train:
             return None
     settings = config.current()
-    return Data(
-        ProviderProcess(
-            opened, batch_size, settings.seed, settings.trainer_id, command.provider_timeout
-        ),
-        opened.place,
+    feeder, names = _feeder(network, opened), network.inputs()
+    process = ProviderProcess(
+        opened,
+        batch_size,
+        lambda samples: feeder(samples).pack(names),
+        seed=settings.seed,
+        rank=settings.trainer_id,
+        silence_seconds=command.provider_timeout,
     )
+    return Data(process, feeder, opened.place)
 
 
-def _connect_feeders(session: Session, providers: Providers) -> None:
-    for data, opened in ((session.train, providers.train), (session.test, providers.test)):
-        if data is not None and opened is not None:
-            places = {name: place for place, name in enumerate(opened.names)}
-            try:
-                data.feeder = session.trainer.feeder(places)
-            except errors.Error as error:
-                text = str(error).rsplit(" (feeding", 1)[0]
-                raise errors.InvalidError(
-                    f"{text}; the data provider gives {', '.join(places)} (at: {opened.place})"
-                ) from None
+def _feeder(network: _native.Network, opened: Opened) -> Feeder:
+    places = {name: place for place, name in enumerate(opened.names)}
+    try:
+        return Feeder(network, places)
+    except errors.Error as error:
+        text = str(error).rsplit(" (feeding", 1)[0]
+        raise errors.InvalidError(
+            f"{text}; the data provider gives {', '.join(places)} (at: {opened.place})"
+        ) from None
 
 
 def show_servers() -> None:

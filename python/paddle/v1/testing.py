@@ -57,8 +57,7 @@ def _printing(
     watches = [(Inference(session.parameters, [*each.inputs]), each.printer) for each in printers]
 
     def read() -> Iterator[_native.Batch]:
-        assert data.feeder is not None
-        for samples in data.process.batches(number, list):
+        for samples in data.process.samples(number):
             for inference, printer in watches:
                 assert printer is not None
                 log.end_line()
@@ -159,7 +158,7 @@ def _lines(session: Session, data: Data) -> Iterator[str]:
     outputs = session.configuration.outputs
     inference = Inference(session.parameters, outputs)
     places = {name: place for place, name in enumerate(session.configuration.order)}
-    for samples in data.process.batches(0, list):
+    for samples in data.process.samples(0):
         found = inference.infer(samples, feeding=places)
         columns = found if isinstance(found, list) else [found]
         if len({len(column) for column in columns}) > 1:

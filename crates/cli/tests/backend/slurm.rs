@@ -237,18 +237,12 @@ fn a_job_that_slurm_begins_again_goes_on() {
 fn a_conductor_that_dies_before_sbatch_answers_leaves_one_allocation() {
     let Some(slurm) = Slurm::find() else { return };
     let mut job = named(Job::new(&slurm, 1, "echo ran"), "worst-1");
-    let bin = job.folder().join("bin");
-    std::fs::create_dir(&bin).unwrap();
-    let sbatch = format!(
-        "#!/bin/sh\nPATH=${{PATH#*:}}\nsbatch \"$@\" >> {0}/submitted\n\
-         [ -e {0}/killed ] || {{ touch {0}/killed; kill -9 $PPID; }}\ntail -n 1 {0}/submitted\n",
-        bin.display()
+    let bin = own_sbatch(
+        &mut job,
+        "sbatch \"$@\" >> $own/submitted\n\
+         [ -e $own/killed ] || { touch $own/killed; kill -9 $PPID; }\n\
+         tail -n 1 $own/submitted\n",
     );
-    std::fs::write(bin.join("sbatch"), sbatch).unwrap();
-    let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(bin.join("sbatch"), executable).unwrap();
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    place(&mut job).environment.insert("PATH".to_owned(), path);
     // The submitter may hear that the conductor has gone, and asks again.
     job.wait_until("it is submitted", || job.try_submit().is_ok());
     let record = job.await_end();
@@ -256,6 +250,39 @@ fn a_conductor_that_dies_before_sbatch_answers_leaves_one_allocation() {
     assert_eq!(job.text("trainer-0"), "ran\n");
     let submitted = std::fs::read_to_string(bin.join("submitted")).unwrap();
     assert_eq!(submitted.lines().count(), 1, "{submitted}");
+}
+
+/// Puts another `sbatch` before Slurm's, which it finds as `sbatch`; its folder is `$own`.
+fn own_sbatch(job: &mut Job<'_>, script: &str) -> PathBuf {
+    let bin = job.folder().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let script = format!("#!/bin/sh\nPATH=${{PATH#*:}}\nown={}\n{script}", bin.display());
+    std::fs::write(bin.join("sbatch"), script).unwrap();
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(bin.join("sbatch"), executable).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    place(job).environment.insert("PATH".to_owned(), path);
+    bin
+}
+
+/// A command that is killed says nothing: the job may be in the queue or not.
+#[test]
+fn a_killed_sbatch_leaves_one_allocation() {
+    let Some(slurm) = Slurm::find() else { return };
+    let asks = "sbatch \"$@\" >> $own/submitted; tail -n 1 $own/submitted";
+    for (id, first) in [("dead-before-1", "true"), ("dead-after-1", asks)] {
+        let mut job = named(Job::new(&slurm, 1, "echo ran"), id);
+        let script = format!(
+            "[ -e $own/killed ] || {{ touch $own/killed; {{ {first}; }} > /dev/null; kill -9 $$; }}\n\
+             {asks}\n"
+        );
+        let bin = own_sbatch(&mut job, &script);
+        let record = job.run();
+        assert_eq!(record.state, JobState::Succeeded, "{record:#?}");
+        assert_eq!(job.text("trainer-0"), "ran\n");
+        let submitted = std::fs::read_to_string(bin.join("submitted")).unwrap();
+        assert_eq!(submitted.lines().count(), 1, "{id}: {submitted}");
+    }
 }
 
 #[test]

@@ -48,6 +48,7 @@ impl Moving<'_> {
                 content: Content::Stream(bytes, &open),
                 repeat: Repeat::Safe,
                 what: "upload a file",
+                answer: None,
             };
             let client = self.client;
             client.with_token(|token| client.transport.exchange(&call, Some(token), &headers))
@@ -193,6 +194,7 @@ impl Sending<'_> {
                 content: Content::Stream(bytes, &open),
                 repeat: Repeat::Safe,
                 what: "upload a chunk",
+                answer: None,
             };
             self.moving.client.call(&call)
         })?;

@@ -76,6 +76,7 @@ impl Moving<'_> {
             content: Content::Stream(body.len() as u64, &open),
             repeat: Repeat::Safe,
             what: "upload files",
+            answer: None,
         };
         self.client.patiently(|| self.client.ask(&call))
     }

@@ -6,6 +6,7 @@ use super::source::locate;
 use super::store;
 use crate::Cloud;
 use crate::blocking::blocking;
+use crate::config::BackendKind;
 use crate::files::incoming::{Incoming, pieces};
 use crate::files::service::write;
 use crate::http::{Answer, Body, Parts, Question, Refusal};
@@ -25,6 +26,7 @@ use contract::secret::Secret;
 use contract::state::State as _;
 use contract::{Error, Kind, Result};
 use futures_util::stream::{self, StreamExt};
+use scheduler::meeting;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,8 +53,11 @@ pub(crate) fn stage(cloud: &Cloud, row: &JobRow) -> Result<Secret> {
         }
         _ => String::new(),
     };
+    let is_local = cloud.datacenter(&row.datacenter)?.config.backend == BackendKind::Local;
+    let mut urls = urls(cloud, is_local)?.into_iter();
     let stage = Stage {
-        url: url(cloud)?,
+        url: urls.next().unwrap_or_default(),
+        others: urls.collect(),
         ca,
         job: row.uid.clone(),
         token: cloud.vault.seal(row.uid.as_bytes(), &place(&row.uid))?,
@@ -60,25 +65,48 @@ pub(crate) fn stage(cloud: &Cloud, row: &JobRow) -> Result<Secret> {
     Ok(Secret::new(crate::database::to_json(&stage)?))
 }
 
-/// Where machines of jobs reach this server.
-fn url(cloud: &Cloud) -> Result<String> {
+/// Where nodes reach this server: as its configuration says, else by the address that it listens on.
+/// Where that is any address, machines elsewhere are told all of them.
+fn urls(cloud: &Cloud, is_local: bool) -> Result<Vec<String>> {
     if let Some(address) = &cloud.config.address {
-        return Ok(address.trim_end_matches('/').to_owned());
+        return Ok(vec![address.trim_end_matches('/').to_owned()]);
     }
     // When a job is submitted, or started again, before the server listens, it is only checked.
     let address = cloud.address.get().copied().unwrap_or(cloud.config.listen);
+    let own = match !is_local && address.ip().is_unspecified() {
+        true => meeting::addresses(address.port())?,
+        false => Vec::new(),
+    };
     let scheme = if cloud.config.tls.is_some() { "https" } else { "http" };
-    Ok(format!("{scheme}://{}", reachable(address)))
+    let reachable = reachable(address, &own);
+    Ok(reachable.iter().map(|address| format!("{scheme}://{address}")).collect())
 }
 
-/// The address by which this machine reaches a listener.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
+/// What nodes should know of the addresses by which they are to reach this server.
+pub(super) fn warning(cloud: &Cloud, backend: BackendKind) -> Result<Option<String>> {
+    let urls = urls(cloud, backend == BackendKind::Local)?;
+    let is_here = |url: &String| url.contains("://127.") || url.contains("://[::1]");
+    let is_doubtful = backend != BackendKind::Local && urls.iter().all(is_here);
+    Ok(is_doubtful.then(|| {
+        format!(
+            "nodes fetch their data from {}, which no other machine reaches: if nodes are other \
+             machines, the receiver's administrator sets `listen:` or `address:`",
+            urls.join(" and ")
+        )
+    }))
+}
+
+/// The addresses by which a listener is reached, `own` being those of its machine.
+fn reachable(mut address: SocketAddr, own: &[String]) -> Vec<String> {
+    let is_outside =
+        |own: &&String| own.parse::<SocketAddr>().is_ok_and(|address| !address.ip().is_loopback());
     match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-        _ => {}
+        ip if !ip.is_unspecified() => return vec![address.to_string()],
+        IpAddr::V4(_) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(_) => address.set_ip(Ipv6Addr::LOCALHOST.into()),
     }
-    address
+    let outside: Vec<String> = own.iter().filter(is_outside).cloned().collect();
+    if outside.is_empty() { vec![address.to_string()] } else { outside }
 }
 
 fn place(uid: &str) -> Vec<u8> {
@@ -237,4 +265,25 @@ pub(crate) async fn result(
     }
     place.publish(&cloud, staged, bytes).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(listen: &str, own: &[&str], expect: &[&str]) {
+        let own: Vec<String> = own.iter().map(|address| (*address).to_owned()).collect();
+        assert_eq!(reachable(listen.parse().unwrap(), &own), expect, "{listen}");
+    }
+
+    #[test]
+    fn nodes_elsewhere_are_told_addresses_that_they_can_reach() {
+        let own = ["10.0.0.2:80", "172.17.0.1:80", "127.0.0.1:80"];
+        check("0.0.0.0:80", &own, &["10.0.0.2:80", "172.17.0.1:80"]);
+        check("[::]:80", &own, &["10.0.0.2:80", "172.17.0.1:80"]);
+        check("10.0.0.2:80", &[], &["10.0.0.2:80"]);
+        // Nodes on the server's own machine.
+        check("0.0.0.0:80", &[], &["127.0.0.1:80"]);
+        check("[::]:80", &["127.0.0.1:80"], &["[::1]:80"]);
+    }
 }

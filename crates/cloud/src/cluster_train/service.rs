@@ -1,6 +1,7 @@
 //! The rules of `paddle cluster_train`: from a request to a job whose data is known.
 
 use super::evaluate::{Evaluated, evaluate};
+use super::node;
 use super::plan::{self, INIT_MODEL, Part, Plan};
 use super::source::SourceName;
 use super::wish::{self, Output, Wish};
@@ -72,6 +73,7 @@ pub(super) async fn accept(
                     cannot keep programs apart";
         wish.notes.push(note.to_owned());
     }
+    wish.notes.extend(node::warning(cloud, place.config.backend)?);
     apply(&mut spec, &mut wish, &evaluated, queue)?;
     let source = SourceName {
         fs_name: wish.fs_name.clone(),

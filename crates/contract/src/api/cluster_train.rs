@@ -148,6 +148,9 @@ pub struct ResultQuery {
 pub struct Stage {
     /// The receiver.
     pub url: String,
+    /// Other addresses of it, where it is not known which of them nodes reach.
+    #[serde(default)]
+    pub others: Vec<String>,
     /// The certificates that its own must come from, as PEM; empty for the public authorities.
     pub ca: String,
     /// The job's uid.

@@ -76,8 +76,11 @@ pub(crate) fn fresh_key() -> Result<Secret> {
     Ok(Secret::new(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
 }
 
-/// Every address of this machine, with a port of it.
-pub(crate) fn addresses(port: u16) -> Result<Vec<String>> {
+/// Every IPv4 address of this machine as `address:port`, those of the loopback interface last.
+///
+/// # Errors
+/// The interfaces cannot be listed.
+pub fn addresses(port: u16) -> Result<Vec<String>> {
     let interfaces = if_addrs::get_if_addrs()
         .map_err(|source| Error::io("cannot list network interfaces", source))?;
     let mut addresses: Vec<_> = interfaces.iter().map(if_addrs::Interface::ip).collect();

@@ -61,6 +61,9 @@ const ALLOCATION: &str = "allocation.json";
 /// Between two questions to Slurm, the first and the longest. Nodes report by themselves.
 const PAUSE: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// When it is looked for an allocation whose `sbatch` gave no answer, before it is asked for again.
+const ARRIVALS: [Duration; 3] =
+    [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(2)];
 /// SIGTERM.
 const TERMINATE: i32 = 15;
 
@@ -147,16 +150,21 @@ impl<'a> Desk<'a> {
         if let Some(known) = self.read(ALLOCATION)? {
             return Ok(Some(known));
         }
+        let Some(id) = self.marked(ticket).await?.first().copied() else { return Ok(None) };
+        let allocation = Allocation { id, asked_ms: now_ms() };
+        self.write(ALLOCATION, &allocation)?;
+        Ok(Some(allocation))
+    }
+
+    /// The allocations of this ticket that have not ended. There may be two if an answer of `sbatch`
+    /// was lost, and Slurm had not heard of it when it was asked.
+    async fn marked(&self, ticket: &Ticket) -> Result<Vec<u64>> {
         let mark = format!("mark={}", ticket.mark);
         let found = self.slurm.named(&self.submission.id).await?;
         let is_ours = |comment: &str| comment.split_whitespace().any(|word| word == mark);
         let alive = |told: &Told| !matches!(told.phase, Phase::Ended(_));
-        let mut found =
-            found.into_iter().filter(|(_, told, comment)| alive(told) && is_ours(comment));
-        let Some((id, ..)) = found.next() else { return Ok(None) };
-        let allocation = Allocation { id, asked_ms: now_ms() };
-        self.write(ALLOCATION, &allocation)?;
-        Ok(Some(allocation))
+        let found = found.into_iter().filter(|(_, told, comment)| alive(told) && is_ours(comment));
+        Ok(found.map(|(id, ..)| id).collect())
     }
 
     async fn submit(&self, ticket: &Ticket, job: &Job<'_>) -> Result<u64> {
@@ -171,10 +179,15 @@ impl<'a> Desk<'a> {
             [(KEY, ticket.key.clone()), (CONDUCTOR, meeting::addresses(ticket.port)?.join(","))];
         match self.slurm.submit(&script, &self.place.sbatch_arguments, &variables).await {
             // It may have arrived, and only the answer was lost.
-            Err(error) if error.kind() == Kind::Unavailable => match self.known(ticket).await {
-                Ok(Some(known)) => Ok(known.id),
-                _ => Err(error),
-            },
+            Err(error) if error.kind() == Kind::Unavailable => {
+                for pause in ARRIVALS {
+                    tokio::time::sleep(pause).await;
+                    if let Ok(Some(known)) = self.known(ticket).await {
+                        return Ok(known.id);
+                    }
+                }
+                Err(error)
+            }
             outcome => outcome,
         }
     }
@@ -300,11 +313,11 @@ impl<'a> Desk<'a> {
     /// # Errors
     /// Slurm does not answer. The allocation ends by itself then, when its nodes find no conductor.
     pub(super) async fn release(&self) -> Result<()> {
-        let known = match self.read::<Ticket>(TICKET)? {
-            None => return Ok(()),
-            Some(ticket) => self.known(&ticket).await?,
-        };
-        if let Some(Allocation { id, .. }) = known {
+        let Some(ticket) = self.read::<Ticket>(TICKET)? else { return Ok(()) };
+        let known = self.read::<Allocation>(ALLOCATION)?.map(|known| known.id);
+        let marked = self.marked(&ticket).await?;
+        for id in known.into_iter().filter(|id| !marked.contains(id)).chain(marked.iter().copied())
+        {
             self.slurm.cancel(id).await.map_err(|error| error.with("slurm_job", id))?;
         }
         self.forget()

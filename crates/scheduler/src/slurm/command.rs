@@ -4,6 +4,7 @@
 use super::state::{self, Phase, Told};
 use contract::{Error, Kind, Result};
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -158,6 +159,13 @@ impl Slurm<'_> {
         let output = output.map_err(|source| Error::io("cannot wait for a command", source))?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        if let Some(signal) = output.status.signal() {
+            // It says nothing of what was asked, which may have been done.
+            let message = "a command of Slurm was killed";
+            return Err(Error::new(Kind::Unavailable, message)
+                .with("command", program)
+                .with("signal", signal));
         }
         Err(refusal(program, String::from_utf8_lossy(&output.stderr).trim()))
     }

@@ -466,9 +466,9 @@ struct Tether(Child);
 const CANCEL: &str = r#"cat > /dev/null
 for pause in 0 1 2 4 8 16 32; do
     sleep $pause
-    id=$(squeue --noheader --name "$0" --format '%i %k' | grep -w "mark=$1" | cut -d ' ' -f 1)
-    if [ -n "$id" ]; then
-        scancel --quiet "$id" && exit
+    ids=$(squeue --noheader --name "$0" --format '%i %k' | grep -w "mark=$1" | cut -d ' ' -f 1)
+    if [ -n "$ids" ]; then
+        scancel --quiet $ids && exit
     fi
 done"#;
 

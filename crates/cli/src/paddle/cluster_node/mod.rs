@@ -46,7 +46,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let text = format!("paddle: {}\n", error.chain());
         let _ = workspace.note(&text);
         let _ = results.send_all();
-        return Err(about(error));
+        // Another code would say that somebody has called this program in a wrong way.
+        cli::exit::report("paddle", &about(error));
+        return Ok(ExitCode::FAILURE);
     }
     let code = trainer::train(&workspace, &args.flags, &results)?;
     let sent = results.send_all();
@@ -112,7 +114,10 @@ fn wait_for_others(receiver: &Receiver) -> Result<()> {
         if said.elapsed() >= SAY {
             said = Instant::now();
             let ranks: Vec<String> = awaited.iter().map(u32::to_string).collect();
-            say(&format!("waiting for the data of nodes {}", ranks.join(", ")));
+            say(&format!(
+                "waiting for nodes {}, which fetch data or run their hook",
+                ranks.join(", ")
+            ));
         }
         std::thread::sleep(ASK);
     }

@@ -5,7 +5,7 @@
 use super::{say, unusable};
 use client::Receiver;
 use contract::api::cluster_train::{Share, SharedFile};
-use contract::{Error, Result};
+use contract::{Error, Kind, Result};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
@@ -161,8 +161,13 @@ fn unpack(file: &SharedFile, target: &Path) -> Result<()> {
     let packed = fs::File::open(target).map_err(unusable(target))?;
     let mut source = flate2::read::MultiGzDecoder::new(packed).take(UNPACKED_BYTES_MAX);
     let mut output = fs::File::create(&plain).map_err(unusable(&plain))?;
-    std::io::copy(&mut source, &mut output).map_err(|source| {
+    let bytes = std::io::copy(&mut source, &mut output).map_err(|source| {
         Error::io("a file of the data is no gzip, or damaged", source).with("file", name)
     })?;
+    if bytes >= UNPACKED_BYTES_MAX {
+        return Err(Error::new(Kind::LimitExceeded, "a file of the data unpacks to too much")
+            .with("file", name)
+            .with("bytes_max", UNPACKED_BYTES_MAX));
+    }
     fs::remove_file(target).map_err(unusable(target))
 }

@@ -20,6 +20,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
@@ -58,6 +60,9 @@ pub(crate) struct KillArgs {
     #[arg(value_name = "JOB", required = true, num_args = 1..=2)]
     words: Vec<String>,
 }
+
+/// How often it is said that a receiver is waited for.
+const SAY: Duration = Duration::from_secs(15);
 
 /// Sends a training to a receiver.
 pub(crate) fn train(args: &TrainArgs) -> Result<ExitCode> {
@@ -102,9 +107,24 @@ pub(crate) fn train(args: &TrainArgs) -> Result<ExitCode> {
         use_gpu: wanted.use_gpu,
         flags: wanted.flags,
     };
-    let accepted = client.cluster_train(&asked)?;
+    let accepted = patiently(|| client.cluster_train(&asked))?;
     tell(&client, &asked, &accepted)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for the receiver, and says now and then that it does.
+fn patiently<T>(ask: impl FnOnce() -> Result<T>) -> Result<T> {
+    let (over, is_over) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while let Err(RecvTimeoutError::Timeout) = is_over.recv_timeout(SAY) {
+                say("waiting for the receiver, which executes the configuration and looks for the data");
+            }
+        });
+        let answer = ask();
+        drop(over);
+        answer
+    })
 }
 
 /// The configuration, and `thirdparty/<name>`, as they go to the receiver.
