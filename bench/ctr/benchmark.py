@@ -85,6 +85,9 @@ class World:
     def ours(self, job, folder, mode="async", batch=512, wire="f32"):
         servers, trainers = JOBS[job]
         flags = [f"--pservers={servers}", f"--trainers={trainers}", f"--mode={mode}", "--quiet"]
+        # A thread serves a port: as many of each kind, on all servers, as there are cores.
+        ports = max(1, CORES // servers)
+        flags += [f"--ports_num={ports}", f"--ports_num_for_sparse={ports}"]
         program = [sys.executable, HERE / "ours.py", "train", f"{folder}/part-*"]
         program += [f"--batch={batch}", f"--wire={wire}"]
         launch = [PADDLE, "launch", *flags, "--", *program, "--out"]
@@ -142,6 +145,8 @@ def watched(command):
         found[f"{role} memory"] = memory_bytes / MIB
     for role, seconds in used["processor_seconds"].items():
         found[f"{role} seconds"] = seconds / rows
+    # Of the pass alone: a trainer has begun by then, which takes as long as some thousand samples.
+    found["trainer seconds"] = sum(result["processor_seconds"] for result in results) / rows
     return found
 
 
@@ -228,7 +233,7 @@ def cell(rounds, name, figure, scale=1):
 
 
 def busy(rounds, name):
-    """The share of all cores that the job's processes used, starting them included."""
+    """The share of all cores that the job's processes used while they trained."""
     shares = [
         answer["rate"] * (answer["trainer seconds"] + answer.get("pserver seconds", 0)) / CORES
         for answer in rounds.answers[name]
