@@ -41,9 +41,9 @@ test)
         openssh-server openmpi-bin rsync
     bash scripts/stage.sh "load image of machines" "$CLUSTER" load "$archive"
     rm -f "$archive"
+    # Most of a story, and of a trial, is waiting for the cluster.
     bash scripts/stage.sh "stories" \
-        cargo test --release --locked --workspace --test kubernetes -- --nocapture
-    # Most of a trial is waiting for the cluster.
+        cargo test --release --locked --workspace --test kubernetes -- --test-threads=6
     bash scripts/stage.sh "behaviour suite" \
         cargo test --release --locked --workspace --test backend kubernetes -- --test-threads=6
     ;;

@@ -18,6 +18,8 @@ mod kubernetes {
     mod cloud;
     mod cluster;
     mod deploy;
+    mod entry;
     mod launch;
+    mod losses;
     mod manifest;
 }

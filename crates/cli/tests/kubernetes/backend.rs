@@ -221,7 +221,8 @@ fn a_server_that_dies_ends_the_job_or_starts_it_again() {
         job.kill_server();
         let record = job.await_end();
         assert_eq!((record.state, record.exit_code), (JobState::Failed, Some(137)), "{record:#?}");
-        assert!(record.reason.contains("pserver-0 failed"), "{}", record.reason);
+        // From the termination log of its pod.
+        assert!(record.reason.contains("pserver-0 failed: exit code 137"), "{}", record.reason);
         job.forget();
     }
     let job = Job::new(&cluster, "server-again", 1, script).with(|spec| spec.restarts = 1);
@@ -274,6 +275,26 @@ fn without_volcano_a_job_that_does_not_fit_says_why() {
     job.kill();
     assert_eq!(job.await_end().state, JobState::Killed);
     job.forget();
+}
+
+/// Nothing makes pods for it any more, and nobody waits for them.
+#[test]
+fn a_job_whose_objects_were_deleted_fails() {
+    let Some(cluster) = Cluster::find() else { return };
+    for (has_volcano, kind) in [(true, "jobs.batch.volcano.sh/gone-"), (false, "jobs.batch/gone-")]
+    {
+        let id = format!("gone-{has_volcano}");
+        let job = Job::new(&cluster, &id, 1, "echo started; sleep 1000");
+        let job = if has_volcano { job } else { job.without_volcano() };
+        job.submit();
+        job.await_text("trainer-0", "started");
+        let suffix = if has_volcano { "" } else { "-trainer" };
+        cluster.ask(&["delete", &format!("{kind}{has_volcano}{suffix}"), "--wait=false"]);
+        let record = job.await_end();
+        assert_eq!((record.state, record.exit_code), (JobState::Failed, Some(1)), "{record:#?}");
+        assert!(record.reason.contains("somebody has deleted it"), "{}", record.reason);
+        job.forget();
+    }
 }
 
 #[test]
@@ -374,7 +395,7 @@ fn without_volcano_an_evicted_server_ends_the_job() {
 /// Not even a scheduler sees a pod that the namespace's quota forbids.
 #[test]
 fn a_quota_that_is_exceeded_is_named() {
-    let Some(cluster) = Cluster::find() else { return };
+    let Some(cluster) = Cluster::alone() else { return };
     cluster.ask(&["create", "quota", "small", "--hard=pods=1"]);
     for has_volcano in [true, false] {
         let job = Job::new(&cluster, &format!("quota-{has_volcano}"), 1, "true");
@@ -393,7 +414,7 @@ fn a_quota_that_is_exceeded_is_named() {
 
 #[test]
 fn a_job_that_waits_starts_when_another_ends() {
-    let Some(cluster) = Cluster::find() else { return };
+    let Some(cluster) = Cluster::alone() else { return };
     // Of three nodes, two for each.
     let whole = |spec: &mut JobSpec| {
         let cores = std::thread::available_parallelism().unwrap().get();

@@ -136,67 +136,67 @@ fn a_users_job_is_pods_with_their_files_and_no_others() {
 
 #[test]
 fn a_job_outlives_the_server_and_is_taken_up_again() {
-    let Some(mut site) = Site::open(&["wu"]) else { return };
-    let wu = site.user("wu");
+    let Some(mut site) = Site::open(&["li"]) else { return };
+    let li = site.user("li");
     let script = "echo before; until [ -e go ]; do sleep 0.2; done; echo after\n";
-    submit(&wu, "job", script, 2);
-    wait_for("it runs", || wu.log("job", "trainer-1").contains("before").then_some(()));
+    submit(&li, "job", script, 2);
+    wait_for("it runs", || li.log("job", "trainer-1").contains("before").then_some(()));
     site.server.kill();
     // It ends while nobody looks.
-    std::fs::write(site.home("wu").join("jobs/job/go"), "").unwrap();
+    std::fs::write(site.home("li").join("jobs/job/go"), "").unwrap();
     wait_for("the pods have ended", || {
         let path = "jsonpath={.items[*].status.state.phase}";
-        let asked = ["get", "jobs.batch.volcano.sh", "-n", "paddle-wu", "-o", path];
+        let asked = ["get", "jobs.batch.volcano.sh", "-n", "paddle-li", "-o", path];
         (site.cluster.ask(&asked) == "Completed").then_some(())
     });
     site.server.restart();
-    let wu = wu.at(&site.server);
-    wu.wait_until("job", JobState::Succeeded);
+    let li = li.at(&site.server);
+    li.wait_until("job", JobState::Succeeded);
     for rank in 0..2 {
-        let log = wu.log("job", &format!("trainer-{rank}"));
+        let log = li.log("job", &format!("trainer-{rank}"));
         assert!(log.ends_with("before\nafter\n"), "{log}");
         assert_eq!(log.matches("before").count(), 1, "{log}");
     }
-    site.close(&["wu"]);
+    site.close(&["li"]);
 }
 
 #[test]
 fn a_job_that_does_not_fit_says_why_and_is_killed() {
-    let Some(site) = Site::open(&["wu"]) else { return };
-    let wu = site.user("wu");
+    let Some(site) = Site::open(&["ma"]) else { return };
+    let ma = site.user("ma");
     // The quota has room for it, and no node has.
-    let body = wu.submission("large", "true", |spec| {
+    let body = ma.submission("large", "true", |spec| {
         spec.resources.trainer.cpu = Some(Quantity::whole(5));
     });
-    let _: Job = wu.submit_body(&body).read();
+    let _: Job = ma.submit_body(&body).read();
     let is_told = |why: &String| why.contains("the job asks for cpu 5");
-    wait_for("it says why", || Some(wu.why("large")).filter(is_told));
-    wu.kill("large");
-    wu.wait_until("large", JobState::Killed);
-    site.close(&["wu"]);
+    wait_for("it says why", || Some(ma.why("large")).filter(is_told));
+    ma.kill("large");
+    ma.wait_until("large", JobState::Killed);
+    site.close(&["ma"]);
 }
 
 /// The credentials of a registry are a Secret of the job, with which its pods fetch their image.
 #[test]
 fn an_image_is_fetched_with_the_users_own_credentials() {
-    let Some(site) = Site::open(&["wu"]) else { return };
-    let wu = site.user("wu");
-    let credentials = json!({"server": "hub.example.com", "username": "wu", "password": "secret"});
+    let Some(site) = Site::open(&["xu"]) else { return };
+    let xu = site.user("xu");
+    let credentials = json!({"server": "hub.example.com", "username": "xu", "password": "secret"});
     let registry = "/api/v2/datacenters/pods/registries/hub";
-    assert!(wu.put(registry, credentials.to_string().as_bytes()).status < 300);
-    let body = wu.submission("private", "true", |spec| {
-        (spec.registry, spec.image) = ("hub".into(), "hub.example.com/wu/none:v1".into());
+    assert!(xu.put(registry, credentials.to_string().as_bytes()).status < 300);
+    let body = xu.submission("private", "true", |spec| {
+        (spec.registry, spec.image) = ("hub".into(), "hub.example.com/xu/none:v1".into());
     });
-    let job: Job = wu.submit_body(&body).read();
+    let job: Job = xu.submit_body(&body).read();
     let why = wait_for("it cannot be fetched", || {
-        Some(wu.why("private")).filter(|why| why.contains("Image"))
+        Some(xu.why("private")).filter(|why| why.contains("Image"))
     });
     assert!(why.contains("trainer-0"), "{why}");
     let name = format!("{}-registry", job.uid);
     let secret =
-        site.cluster.ask(&["get", "secret", &name, "-n", "paddle-wu", "-o", "jsonpath={.type}"]);
+        site.cluster.ask(&["get", "secret", &name, "-n", "paddle-xu", "-o", "jsonpath={.type}"]);
     assert_eq!(secret, "kubernetes.io/dockerconfigjson");
-    wu.kill("private");
-    wu.wait_until("private", JobState::Killed);
-    site.close(&["wu"]);
+    xu.kill("private");
+    xu.wait_until("private", JobState::Killed);
+    site.close(&["xu"]);
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 /// Set by `scripts/clusters/kubernetes.sh`: where the cluster has its programs and its kubeconfig.
@@ -16,24 +16,43 @@ pub(crate) const IMAGE: &str = "paddlecloud/paddle:v1";
 const DEADLINE: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A running cluster, held by one story at a time: jobs of two would wait for each other's
-/// processors.
+/// A running cluster.
 pub(crate) struct Cluster {
     home: PathBuf,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
+
+/// Most of a story is waiting for the cluster, so many run at a time.
+enum Turn {
+    Shared { _guard: RwLockReadGuard<'static, ()>, _processors: Option<MutexGuard<'static, ()>> },
+    Alone { _guard: RwLockWriteGuard<'static, ()> },
+}
+
+static TURN: RwLock<()> = RwLock::new(());
+/// Held by a story whose pods ask for processors.
+static PROCESSORS: Mutex<()> = Mutex::new(());
 
 impl Cluster {
     /// The cluster; `None`, with a word about it, where there is none.
     pub(crate) fn find() -> Option<Cluster> {
-        static TURN: Mutex<()> = Mutex::new(());
-        let Some(home) = std::env::var_os(HOME) else {
-            let note = b"skipped: there is no cluster, run make test-clusters\n";
-            std::io::stderr().write_all(note).unwrap();
-            return None;
-        };
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(Cluster { home: home.into(), _turn: turn })
+        let home = home()?;
+        let _guard = TURN.read().unwrap_or_else(PoisonError::into_inner);
+        Some(Cluster { home, _turn: Turn::Shared { _guard, _processors: None } })
+    }
+
+    /// The cluster, with processors that no other story asks for.
+    pub(crate) fn with_processors() -> Option<Cluster> {
+        let home = home()?;
+        let _processors = Some(PROCESSORS.lock().unwrap_or_else(PoisonError::into_inner));
+        let _guard = TURN.read().unwrap_or_else(PoisonError::into_inner);
+        Some(Cluster { home, _turn: Turn::Shared { _guard, _processors } })
+    }
+
+    /// The cluster, with nothing else on it: for a story that fills it, or changes what all see.
+    pub(crate) fn alone() -> Option<Cluster> {
+        let home = home()?;
+        let _guard = TURN.write().unwrap_or_else(PoisonError::into_inner);
+        Some(Cluster { home, _turn: Turn::Alone { _guard } })
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
@@ -119,12 +138,29 @@ impl Cluster {
         if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() }
     }
 
+    /// Waits until nothing is left of jobs that were launched under a name.
+    pub(crate) fn await_nothing_of(&self, name: &str) {
+        wait_for("nothing is left", || {
+            let all = self.left("app.kubernetes.io/managed-by=paddlecloud");
+            (!all.contains(&format!("/{name}"))).then_some(())
+        });
+    }
+
     /// The names of all objects of a job that are left.
     pub(crate) fn left(&self, selector: &str) -> String {
         let kinds =
             "secrets,pods,services,configmaps,statefulsets,jobs.batch,jobs.batch.volcano.sh";
         self.ask(&["get", kinds, "-l", selector, "-o", "name"])
     }
+}
+
+fn home() -> Option<PathBuf> {
+    let home = std::env::var_os(HOME);
+    if home.is_none() {
+        let note = b"skipped: there is no cluster, run make test-clusters\n";
+        std::io::stderr().write_all(note).unwrap();
+    }
+    home.map(PathBuf::from)
 }
 
 /// What a command prints; it must succeed.

@@ -79,7 +79,7 @@ impl Person {
 /// one for each user, with Volcano and without.
 #[test]
 fn the_chart_installs_a_cloud_that_runs_jobs() {
-    let Some(cluster) = Cluster::find() else { return };
+    let Some(cluster) = Cluster::with_processors() else { return };
     let namespaces = ["cloud", "paddle-admin"].map(str::to_owned);
     for (has_namespaces, has_volcano) in [(false, true), (true, true), (false, false)] {
         cluster.remove_namespaces(&namespaces);

@@ -84,13 +84,13 @@ fn a_workspace_travels_with_the_job() {
     std::fs::write(folder.path().join("data"), "values").unwrap();
     let mount = format!("--volume={}:/out", volume.path().display());
     let arguments =
-        ["--backend=kubernetes", "--image", IMAGE, &mount, "--output_dir=/out", "train.py"];
+        ["--backend=kubernetes", "--image", IMAGE, &mount, "--output_dir=/out", "--name=travels"];
+    let arguments = [&arguments[..], &["train.py"]].concat();
     let output = paddle(&cluster, folder.path(), &arguments);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("trainer 0"), "{}", text(&output.stdout));
     assert_eq!(std::fs::read_to_string(volume.path().join("model")).unwrap(), "values");
-    let none = "app.kubernetes.io/managed-by=paddlecloud";
-    wait_for("nothing is left", || cluster.left(none).is_empty().then_some(()));
+    cluster.await_nothing_of("travels");
 }
 
 /// In sync mode the result does not depend on where a job runs.
@@ -240,8 +240,7 @@ fn a_job_whose_launcher_was_killed_is_found_and_ended() {
     assert!(run(&["kill", "orphan"]).trim().ends_with("killed"));
     run(&["jobs", "--forget", "orphan"]);
     assert_eq!(run(&["jobs", "--all", "-o", "json"]).trim(), "[]");
-    let none = "app.kubernetes.io/managed-by=paddlecloud";
-    wait_for("nothing is left", || cluster.left(none).is_empty().then_some(()));
+    cluster.await_nothing_of("orphan");
 }
 
 /// The command of the documentation, with a claim of that name.
@@ -314,52 +313,65 @@ fn a_detached_job_is_listed_read_followed_and_killed() {
         run(&[&place[..], &[&name, &mount, "train.py"]].concat())
     };
     let (volume, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (first, second) = (launch("first", volume.path()), launch("second", other.path()));
+    let (first, second) = (launch("detached", volume.path()), launch("other", other.path()));
     for id in [&first, &second] {
         wait_for("it runs", || run(&["logs", id]).contains("started").then_some(()));
     }
     let list = run(&["jobs"]);
     assert!(list.contains(&first) && list.contains(&second), "{list}");
     assert!(list.contains("kubernetes"), "{list}");
-    assert!(run(&["kill", "second"]).ends_with("killed"));
+    assert!(run(&["kill", "other"]).ends_with("killed"));
     std::fs::write(volume.path().join("go"), "").unwrap();
     let followed = run(&["attach", &first]);
     assert!(followed.contains("started") && followed.contains("done"), "{followed}");
     run(&["jobs", "--forget", &first, &second]);
     assert_eq!(run(&["jobs", "--all", "-o", "json"]), "[]");
-    let none = "app.kubernetes.io/managed-by=paddlecloud";
-    wait_for("nothing is left", || cluster.left(none).is_empty().then_some(()));
+    for name in ["detached", "other"] {
+        cluster.await_nothing_of(name);
+    }
 }
 
 /// Whoever launches a job learns at once that its image is not there.
 #[test]
 fn an_image_that_cannot_be_had_is_told_while_the_job_starts() {
     let Some(cluster) = Cluster::find() else { return };
-    for (image, reasons) in [
-        ("nope:v1", ["ErrImagePull: ", "ImagePullBackOff: "]),
-        ("No such:v1", ["InvalidImageName: "; 2]),
-    ] {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("train.py"), "").unwrap();
-        // Where nothing is told, its output ends all the same.
-        let mut launched = Command::new("timeout")
-            .args(["120", env!("CARGO_BIN_EXE_paddle"), "launch", "--backend=kubernetes"])
-            .args(["--name=nope", "--image", image, "train.py"])
-            .current_dir(folder.path())
-            .env("KUBECONFIG", cluster.kubeconfig())
-            .env("PADDLE_JOBS_DIR", folder.path().join(".jobs"))
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = String::new();
-        let mut output = BufReader::new(launched.stderr.take().unwrap());
-        let is_told = |text: &str| reasons.iter().any(|word| text.contains(word));
-        while !is_told(&said) && output.read_line(&mut said).unwrap() > 0 {}
-        // As Control-C, which ends the job too.
-        let ended = Command::new("kill").args(["-INT", &launched.id().to_string()]).status();
-        assert!(ended.unwrap().success() && !launched.wait().unwrap().success());
-        assert!(is_told(&said), "{image}: {said}");
-        let none = "app.kubernetes.io/managed-by=paddlecloud";
-        wait_for("nothing is left", || cluster.left(none).is_empty().then_some(()));
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("train.py"), "").unwrap();
+    // Where nothing is told, its output ends all the same.
+    let mut launched = Command::new("timeout")
+        .args(["120", env!("CARGO_BIN_EXE_paddle"), "launch", "--backend=kubernetes"])
+        .args(["--name=nope", "--image", "nope:v1", "train.py"])
+        .current_dir(folder.path())
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("PADDLE_JOBS_DIR", folder.path().join(".jobs"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let mut output = BufReader::new(launched.stderr.take().unwrap());
+    let is_told =
+        |text: &str| text.contains("ErrImagePull: ") || text.contains("ImagePullBackOff: ");
+    while !is_told(&said) && output.read_line(&mut said).unwrap() > 0 {}
+    // As Control-C, which ends the job too.
+    let ended = Command::new("kill").args(["-INT", &launched.id().to_string()]).status();
+    assert!(ended.unwrap().success() && !launched.wait().unwrap().success());
+    assert!(is_told(&said), "{said}");
+    cluster.await_nothing_of("nope");
+}
+
+/// No waiting helps against a name that no image can have.
+#[test]
+fn a_job_with_an_impossible_image_fails() {
+    let Some(cluster) = Cluster::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("train.py"), "").unwrap();
+    for volcano in ["--volcano=yes", "--volcano=no"] {
+        let place = ["--backend=kubernetes", "--image", "No such:v1", volcano];
+        let job = ["--name=impossible", "train.py"];
+        let output = paddle(&cluster, folder.path(), &[&place[..], &job[..]].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("trainer-0 cannot be started: InvalidImageName: "), "{said}");
+        cluster.await_nothing_of("impossible");
     }
 }

@@ -67,7 +67,7 @@ fn documented() -> String {
 /// By the commands of the documentation, one after another.
 #[test]
 fn it_trains_and_completes() {
-    let Some(cluster) = Cluster::find() else { return };
+    let Some(cluster) = Cluster::with_processors() else { return };
     let folder = tempfile::tempdir().unwrap();
     let manifest = manifest(folder.path());
     remove(&cluster, &manifest);
@@ -96,7 +96,7 @@ fn is_complete(cut: &Path) -> bool {
 /// its servers begin with what they had.
 #[test]
 fn a_killed_trainer_restarts_the_job_from_its_checkpoint() {
-    let Some(cluster) = Cluster::find() else { return };
+    let Some(cluster) = Cluster::with_processors() else { return };
     let folder = tempfile::tempdir().unwrap();
     let name = "- name: PADDLE_CHECKPOINT_INTERVAL # added, in seconds\n            value: \"60\"";
     let text = manifest(folder.path());

@@ -2,10 +2,14 @@
 //!
 //! A replica may have several pods, one after another. Each is a stream; a cursor is the uid of a
 //! pod and a position in its stream, so that a reader goes through all that this process has seen.
+//!
+//! A connection also ends when an API server or a kubelet is restarted, and nothing in it tells
+//! whether the pod has ended. So the pod is looked at each time: one that still runs is followed
+//! again from where its output broke off, and of one that has ended the rest is read.
 
 use super::api::ask;
 use super::plan::CONTAINER;
-use super::state::{container, phase_of};
+use super::state::{container, is_over, name_of};
 use crate::backend::{Cursor, LOG_BYTES_MAX, LogPiece};
 use contract::Result;
 use futures_util::AsyncReadExt;
@@ -22,6 +26,8 @@ const KEPT_BYTES_MAX: usize = 32 << 20;
 const PIECE_BYTES: usize = 64 << 10;
 /// How long the first look at a pod's output may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two attempts to follow a pod.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The streams of one replica, oldest first.
 #[derive(Default)]
@@ -31,8 +37,17 @@ pub(super) struct Streams(Mutex<Vec<Stream>>);
 struct Stream {
     uid: String,
     kept: Arc<Mutex<Kept>>,
-    /// True once it has everything that was there when it began.
-    caught_up: watch::Receiver<bool>,
+    progress: watch::Receiver<Progress>,
+}
+
+/// How far a stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Progress {
+    Begun,
+    /// It has everything that was there when it began.
+    CaughtUp,
+    /// Nothing more will come.
+    Done,
 }
 
 #[derive(Default)]
@@ -45,7 +60,7 @@ struct Kept {
 
 impl Streams {
     /// Follows the pod, if it has begun to print and is not followed yet. Returns when everything
-    /// is there that the pod has printed so far.
+    /// is there that the pod has printed so far; of one that has ended, everything.
     pub(super) async fn take_up(&self, pods: &Api<Pod>, pod: Option<&Value>) {
         let begun = pod.filter(|pod| {
             let state = &container(pod)["state"];
@@ -56,8 +71,10 @@ impl Streams {
         }
         let newest = self.lock().last().cloned();
         if let Some(mut stream) = newest {
+            let wanted = if pod.is_none_or(is_over) { Progress::Done } else { Progress::CaughtUp };
             // Out of time, the rest comes with the next question.
-            let _ = tokio::time::timeout(PATIENCE, stream.caught_up.wait_for(|is| *is)).await;
+            let reached = stream.progress.wait_for(|progress| *progress >= wanted);
+            let _ = tokio::time::timeout(PATIENCE, reached).await;
         }
     }
 
@@ -67,21 +84,19 @@ impl Streams {
         if streams.iter().any(|stream| stream.uid == uid) {
             return;
         }
-        let (caught, caught_up) = watch::channel(false);
+        let (teller, progress) = watch::channel(Progress::Begun);
         let kept = Arc::new(Mutex::new(Kept::default()));
-        streams.push(Stream { uid: uid.to_owned(), kept: kept.clone(), caught_up });
-        let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let is_over = matches!(phase_of(pod), "Succeeded" | "Failed");
-        let pods = pods.clone();
-        tokio::spawn(async move {
-            let followed = follow(&pods, &name, is_over, &kept, &caught).await;
-            if let Err(error) = followed {
-                // A pod that is gone has nothing more to say.
-                tracing::debug!(pod = name, error = error.chain(), "its output has ended");
-            }
-            lock(&kept).is_done = true;
-            let _ = caught.send(true);
-        });
+        streams.push(Stream { uid: uid.to_owned(), kept: kept.clone(), progress });
+        let followed = Followed {
+            pods: pods.clone(),
+            name: name_of(pod).to_owned(),
+            uid: uid.to_owned(),
+            restarts: restarts(pod),
+            taken: 0,
+            kept,
+            teller,
+        };
+        tokio::spawn(followed.run(is_over(pod)));
     }
 
     /// What was printed since a cursor. With `is_over` no further pod will come.
@@ -125,35 +140,119 @@ fn lock(kept: &Mutex<Kept>) -> std::sync::MutexGuard<'_, Kept> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn follow(
-    pods: &Api<Pod>,
-    name: &str,
-    is_over: bool,
-    kept: &Mutex<Kept>,
-    caught: &watch::Sender<bool>,
-) -> Result<()> {
-    let parameters = LogParams { container: Some(CONTAINER.to_owned()), ..LogParams::default() };
-    let there = ask("read what a pod printed", pods.logs(name, &parameters)).await?;
-    if is_over {
-        kept_add(kept, there.as_bytes());
-        return Ok(());
-    }
-    let parameters = LogParams { follow: true, ..parameters };
-    let stream = ask("follow what a pod prints", pods.log_stream(name, &parameters)).await?;
-    let mut stream = std::pin::pin!(stream);
-    let (mut piece, mut read) = (vec![0; PIECE_BYTES], 0);
-    loop {
-        if read >= there.len() {
-            caught.send_replace(true);
+/// How often the container of a pod was started again.
+fn restarts(pod: &Value) -> u64 {
+    container(pod)["restartCount"].as_u64().unwrap_or(0)
+}
+
+/// A container whose output is followed.
+struct Followed {
+    pods: Api<Pod>,
+    name: String,
+    uid: String,
+    /// How often it was started before: the output of each time is one of its own.
+    restarts: u64,
+    /// How many bytes of its output were taken in.
+    taken: usize,
+    kept: Arc<Mutex<Kept>>,
+    teller: watch::Sender<Progress>,
+}
+
+impl Followed {
+    async fn run(mut self, is_over: bool) {
+        if let Err(error) = self.follow(is_over).await {
+            // A pod that is gone has nothing more to say.
+            tracing::debug!(pod = self.name, error = error.chain(), "its output has ended");
         }
-        match stream.read(&mut piece).await {
-            Ok(0) | Err(_) => return Ok(()),
-            Ok(count) => {
-                kept_add(kept, &piece[..count]);
-                read += count;
+        lock(&self.kept).is_done = true;
+        self.teller.send_replace(Progress::Done);
+    }
+
+    /// Takes in everything that the container prints until it has ended.
+    async fn follow(&mut self, mut is_over: bool) -> Result<()> {
+        let mut is_previous = false;
+        loop {
+            let read = match is_over || is_previous {
+                true => self.read(is_previous).await,
+                false => self.stream().await,
+            };
+            match read {
+                Ok(()) if is_over || is_previous => return Ok(()),
+                Err(error) if !error.kind().is_retryable() => return Err(error),
+                Ok(()) | Err(_) => {}
             }
+            // Who reads is not kept waiting for a server that is away.
+            self.tell_caught_up();
+            match ask("look at a pod", self.pods.get(&self.name)).await {
+                Ok(pod) => {
+                    let pod = serde_json::to_value(&pod).unwrap_or_default();
+                    if pod["metadata"]["uid"] != self.uid.as_str() {
+                        return Ok(());
+                    }
+                    is_previous = restarts(&pod) > self.restarts;
+                    is_over = container(&pod)["state"]["terminated"].is_object();
+                    if is_over || is_previous {
+                        continue;
+                    }
+                }
+                Err(error) if error.kind().is_retryable() => {}
+                Err(error) => return Err(error),
+            }
+            tokio::time::sleep(PAUSE).await;
         }
     }
+
+    fn tell_caught_up(&self) {
+        self.teller.send_if_modified(|progress| {
+            let is_news = *progress < Progress::CaughtUp;
+            *progress = (*progress).max(Progress::CaughtUp);
+            is_news
+        });
+    }
+
+    /// Takes in what is there and was not taken in before.
+    async fn read(&mut self, is_previous: bool) -> Result<()> {
+        let parameters = LogParams { previous: is_previous, ..parameters() };
+        let there = self.pods.logs(&self.name, &parameters);
+        let there = ask("read what a pod printed", there).await?;
+        // A node that has begun a new file shows that alone.
+        let known = if there.len() < self.taken { 0 } else { self.taken };
+        self.take(&there.as_bytes()[known..]);
+        Ok(())
+    }
+
+    /// Takes in what comes until the connection ends.
+    async fn stream(&mut self) -> Result<()> {
+        let parameters = parameters();
+        let there = self.pods.logs(&self.name, &parameters);
+        let there = ask("read what a pod printed", there).await?.len();
+        // As above.
+        let mut known = if there < self.taken { 0 } else { self.taken };
+        let parameters = LogParams { follow: true, ..parameters };
+        let stream = self.pods.log_stream(&self.name, &parameters);
+        let stream = ask("follow what a pod prints", stream).await?;
+        let mut stream = std::pin::pin!(stream);
+        let (mut piece, mut read) = (vec![0; PIECE_BYTES], 0);
+        loop {
+            if read >= there {
+                self.tell_caught_up();
+            }
+            let Ok(count @ 1..) = stream.read(&mut piece).await else { return Ok(()) };
+            let fresh = &piece[known.min(count)..count];
+            known -= known.min(count);
+            self.take(fresh);
+            read += count;
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        kept_add(&self.kept, bytes);
+        self.taken += bytes.len();
+    }
+}
+
+fn parameters() -> LogParams {
+    LogParams { container: Some(CONTAINER.to_owned()), ..LogParams::default() }
 }
 
 fn kept_add(kept: &Mutex<Kept>, bytes: &[u8]) {

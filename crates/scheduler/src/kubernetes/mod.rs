@@ -18,6 +18,7 @@ mod plain;
 mod registry;
 mod state;
 mod tenant;
+mod verdict;
 mod view;
 mod volcano;
 
@@ -40,13 +41,13 @@ use kube::api::{
 use kube::{Api, Client};
 use logs::Streams;
 use serde_json::{Value, json};
-use state::{ENDING, Seen};
+use state::{ENDING, Seen, name_of};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
-use view::{Kinds, Scope, View, kind, kinds, value};
+use view::{Kinds, Scope, View, kind, kinds, namespace_of, value};
 
 /// Who writes fields of objects that others may also write.
 const MANAGER: &str = "paddlecloud";
@@ -292,6 +293,7 @@ impl Kubernetes {
     async fn seen(&self, id: &str) -> Result<(Submission, Seen)> {
         check_id(id)?;
         let view = self.view().await?;
+        view.check()?;
         let seen = view.job(plan::name(id).as_str()).map_err(|error| error.with("job", id))?;
         Ok((submission(&seen.secret)?, seen))
     }
@@ -310,10 +312,14 @@ impl Kubernetes {
         seen: &Seen,
         record: &JobRecord,
     ) -> Result<()> {
-        let verdict = state::too_few(submission, record).or_else(|| plain::verdict(seen, record));
+        let (name, namespace) = (plan::name(&submission.id), &place(submission)?.namespace);
+        let stuck = verdict::stuck(submission, record);
+        let stuck_for = self.view().await?.stuck_for(name.as_str(), stuck);
+        let verdict = verdict::too_few(submission, record)
+            .or_else(|| plain::verdict(seen, record))
+            .or_else(|| verdict::decide(submission, record, stuck_for));
         let Some(verdict) = verdict else { return Ok(()) };
         // Somebody else may have ended it, of which the pods' end was heard first.
-        let (name, namespace) = (plan::name(&submission.id), &place(submission)?.namespace);
         let secrets = self.objects(&kinds().secrets, namespace).await?;
         let secret = value(&ask("look at the job", secrets.get(name.as_str())).await?);
         if secret["metadata"]["annotations"][ENDING].is_string() {
@@ -321,7 +327,7 @@ impl Kubernetes {
             return Ok(());
         }
         let ending = Ending { verdict, since_ms: now_ms(), is_forced: false };
-        self.finish(submission, ending, false).await
+        self.finish(submission, seen, ending, false).await
     }
 
     async fn end(&self, id: &str, is_forced: bool) -> Result<()> {
@@ -334,13 +340,14 @@ impl Kubernetes {
         // What was decided stays decided.
         let verdict = record.ending.map_or_else(state::killed, |ending| ending.verdict);
         let ending = Ending { verdict, since_ms: now_ms(), is_forced };
-        self.finish(&submission, ending, was_forced).await
+        self.finish(&submission, &seen, ending, was_forced).await
     }
 
     /// Notes how a job ends, and ends it.
     async fn finish(
         &self,
         submission: &Submission,
+        seen: &Seen,
         ending: Ending,
         was_forced: bool,
     ) -> Result<()> {
@@ -354,7 +361,12 @@ impl Kubernetes {
         let secret = ask("end the job", patched).await?;
         self.view().await?.put_secret(value(&secret));
         let parameters = DeleteParams::background();
-        if self.uses_volcano(place(submission)?).await? {
+        // What it is made of counts: Volcano may have come or gone since.
+        let uses_volcano = match (seen.job.is_null(), seen.trainers.is_null()) {
+            (true, true) => self.uses_volcano(place(submission)?).await?,
+            (is_plain, _) => !is_plain,
+        };
+        if uses_volcano {
             let job = (namespace.as_str(), name.as_str());
             self.delete_one(&kinds().jobs, job, &parameters).await?;
         } else {
@@ -474,15 +486,24 @@ impl Backend for Kubernetes {
     ) -> BoxFuture<'a, Result<Vec<JobSummary>>> {
         Box::pin(async move {
             let view = self.view().await?;
+            view.check()?;
             let mut all = Vec::new();
             for name in view.names() {
                 // It may be deleted while we look.
                 let Ok(seen) = view.job(&name) else { continue };
-                let submission = submission(&seen.secret)?;
+                let Ok(submission) = submission(&seen.secret) else {
+                    tracing::warn!(secret = name, "this Secret has the label of a job and is none");
+                    continue;
+                };
+                if submission.origin != origin {
+                    continue;
+                }
                 let record = state::record(&submission, place(&submission)?, &seen);
-                self.conclude(&submission, &seen, &record).await?;
-                if submission.origin == origin && since_ms.is_none_or(|at| record.changed_ms >= at)
-                {
+                // One that cannot be ended hides none of the others.
+                if let Err(error) = self.conclude(&submission, &seen, &record).await {
+                    tracing::warn!(job = name, error = error.chain(), "cannot end a job");
+                }
+                if since_ms.is_none_or(|at| record.changed_ms >= at) {
                     all.push(record.into());
                 }
             }
@@ -625,12 +646,18 @@ fn known(submission: &Submission, there: &DynamicObject) -> Result<Accepted> {
     Err(Error::new(Kind::Conflict, message).with("id", &submission.id))
 }
 
+/// The submission in a Secret, which must be where it says. A Secret that somebody else made must not
+/// lead us to objects of other namespaces.
 fn submission(secret: &Value) -> Result<Submission> {
     let damaged = || Error::new(Kind::Damaged, "this Secret is not of a job");
     let data = secret["data"][plan::SUBMISSION_KEY].clone();
     let bytes: k8s_openapi::ByteString =
         serde_json::from_value(data).map_err(|source| damaged().because(source))?;
-    serde_json::from_slice(&bytes.0).map_err(|source| damaged().because(source))
+    let submission: Submission =
+        serde_json::from_slice(&bytes.0).map_err(|source| damaged().because(source))?;
+    let is_here = place(&submission)?.namespace == namespace_of(secret)
+        && plan::name(&submission.id).as_str() == name_of(secret);
+    if is_here { Ok(submission) } else { Err(damaged()) }
 }
 
 #[cfg(test)]
@@ -713,5 +740,24 @@ mod tests {
         let error = backend.parts(&submission, &place).await.unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported);
         assert!(error.to_string().contains("has no Volcano"), "{error}");
+    }
+
+    /// Who may make a Secret in one namespace gets no hold of jobs in another.
+    #[test]
+    fn a_secret_that_names_another_place_is_none_of_a_job() {
+        let place = KubernetesPlace { namespace: "wu".into(), ..KubernetesPlace::default() };
+        let one = Submission { place: Place::Kubernetes(place), ..sample(JobSpec::default()) };
+        let text = serde_json::to_vec(&one).unwrap();
+        let secret = |namespace: &str, name: &str| {
+            json!({
+                "metadata": {"name": name, "namespace": namespace},
+                "data": {plan::SUBMISSION_KEY: k8s_openapi::ByteString(text.clone())},
+            })
+        };
+        let name = plan::name(&one.id);
+        assert_eq!(submission(&secret("wu", name.as_str())).unwrap().id, one.id);
+        for forged in [secret("eve", name.as_str()), secret("wu", "other")] {
+            assert_eq!(submission(&forged).unwrap_err().kind(), Kind::Damaged);
+        }
     }
 }

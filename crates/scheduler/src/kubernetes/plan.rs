@@ -7,6 +7,7 @@
 //! share one template: what differs between them (rank, address, name) is told by the cluster, and
 //! their names are stable (`<job>-pserver-0.<job>`), so that no pod asks the API server for anything.
 
+use super::verdict::START_SECONDS;
 use super::volcano::pod_name;
 use super::{plain, registry};
 use crate::plan::{JobPlan, Node, ReplicaPlan, policy};
@@ -302,7 +303,9 @@ fn resources(resources: &Resources) -> Value {
 
 fn command(submission: &Submission, role: Role) -> Vec<String> {
     let spec = &submission.spec;
-    let mut argv = vec!["paddle_k8s".to_owned(), format!("--wait={}", spec.ready_seconds)];
+    // Servers' nodes may have to fetch the image first.
+    let wait = spec.ready_seconds.saturating_add(START_SECONDS);
+    let mut argv = vec!["paddle_k8s".to_owned(), format!("--wait={wait}")];
     if let Package::Dispatch(_) = submission.package {
         argv.push(format!("--unpack={PACKAGE_MOUNT}/{PACKAGE_KEY}"));
     }

@@ -80,7 +80,10 @@ pub(super) fn record(submission: &Submission, place: &KubernetesPlace, seen: &Se
             record.state = JobState::Running;
         }
         Some(_) => record.state = JobState::Killing,
-        None if !is_made => "the job's pods are not made yet".clone_into(&mut record.reason),
+        None if !is_made => {
+            let reason = "what makes the job's pods is not on the cluster yet, or not any more";
+            reason.clone_into(&mut record.reason);
+        }
         None => phase(&mut record, submission, seen),
     }
     if record.state.is_final() {
@@ -111,30 +114,6 @@ pub(super) fn killed() -> Verdict {
 
 /// 128 + SIGTERM.
 const KILLED_CODE: i32 = 143;
-
-/// The end of an elastic job of which so many trainers have failed for good that too few are left.
-/// The cluster does not know how many it needs.
-pub(super) fn too_few(submission: &Submission, record: &JobRecord) -> Option<Verdict> {
-    let least = submission.spec.fault_tolerance?.min_trainers as usize;
-    if record.state.is_final() || record.ending.is_some() {
-        return None;
-    }
-    let trainers = record.replicas.iter().filter(|own| own.replica.role == Role::Trainer);
-    let (failed, left): (Vec<_>, Vec<_>) =
-        trainers.partition(|own| own.state == ReplicaState::Failed);
-    let first = failed.into_iter().min_by_key(|own| own.ended_ms)?;
-    let has_trained =
-        left.iter().any(|own| own.replica.rank == 0 && own.state == ReplicaState::Succeeded);
-    if left.len() >= least || has_trained {
-        return None;
-    }
-    Some(Verdict {
-        state: JobState::Failed,
-        exit_code: first.exit_code.unwrap_or(1),
-        reason: format!("{} failed: {}", first.replica, first.reason()),
-        culprit: Some(first.replica),
-    })
-}
 
 fn phase(record: &mut JobRecord, submission: &Submission, seen: &Seen) {
     let status = &seen.job["status"]["state"];

@@ -16,13 +16,18 @@ use kube::{Api, Client};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 /// Between two attempts to list a kind again after its watch has broken.
 const PAUSE: Duration = Duration::from_secs(1);
 /// A server ends a watch after a while; the next one goes on where it ended.
 const WATCH_SECONDS: u32 = 290;
+/// How long a watch may be silent before everything is listed again: a server sends a bookmark each
+/// minute, unless it hangs.
+const SILENCE: Duration = Duration::from_secs(150);
+/// How long the cluster may be out of reach before what was seen last counts no more.
+const STALE: Duration = Duration::from_secs(10);
 
 /// Which jobs are looked at.
 #[derive(Debug, Clone)]
@@ -64,9 +69,12 @@ pub(super) fn kinds() -> Kinds {
     }
 }
 
-/// The job of an object by its label, and the object's name.
-type Key = (String, String);
+/// The job of an object by its label, the object's name, and its namespace. Whoever may make objects
+/// in one namespace can give them the labels and names of another's.
+type Key = (String, String, String);
 type Objects = Arc<Mutex<BTreeMap<Key, Value>>>;
+/// Why kinds without which nothing is known of a job cannot be listed, and since when.
+type Lost = Arc<Mutex<BTreeMap<String, (Instant, Kind, String)>>>;
 
 /// The objects of all jobs.
 pub(super) struct View {
@@ -79,6 +87,9 @@ pub(super) struct View {
     nodes: Objects,
     /// Warnings, by the object that they are about.
     events: Objects,
+    lost: Lost,
+    /// What jobs have been stuck in, and since when, as far as this process has looked.
+    stuck: Mutex<BTreeMap<String, (String, Instant)>>,
     watches: Vec<JoinHandle<()>>,
 }
 
@@ -96,13 +107,16 @@ impl View {
             Scope::Namespace(_) => JOB_LABEL.to_owned(),
             Scope::Origin(origin) => format!("{JOB_LABEL},{ORIGIN_LABEL}={}", JobId::of(origin)),
         };
+        let lost = Lost::default();
         let of = |kind: &ApiResource, labels: &str, fields: &str| Source {
             api: match scope {
                 Scope::Namespace(name) => Api::namespaced_with(client.clone(), name, kind),
                 Scope::Origin(_) => Api::all_with(client.clone(), kind),
             },
+            kind: format!("{}/{}", kind.api_version, kind.plural),
             labels: labels.to_owned(),
             fields: fields.to_owned(),
+            lost: Some(lost.clone()),
         };
         let mut view = View {
             secrets: Objects::default(),
@@ -112,6 +126,8 @@ impl View {
             pods: Objects::default(),
             nodes: Objects::default(),
             events: Objects::default(),
+            lost: lost.clone(),
+            stuck: Mutex::default(),
             watches: Vec::new(),
         };
         view.watch(of(&kinds.secrets, &own, ""), view.secrets.clone()).await?;
@@ -134,9 +150,10 @@ impl View {
         }
         view.watch(of(&kinds.pods, &own, ""), view.pods.clone()).await?;
         let all = Api::all_with(client.clone(), &kinds.nodes);
-        let nodes = Source { api: all, labels: String::new(), fields: String::new() };
+        let nodes = Source { api: all, lost: None, ..of(&kinds.nodes, "", "") };
         // That a job waits is also in its PodGroup, and would hide why a pod cannot be made.
         let events = of(&kinds.events, "", "type=Warning,reason!=PodGroupPending");
+        let events = Source { lost: None, ..events };
         // They only explain. Users of a namespace need not be allowed to look at them.
         for (source, objects) in [(nodes, view.nodes.clone()), (events, view.events.clone())] {
             if let Err(error) = view.watch(source, objects).await {
@@ -152,11 +169,57 @@ impl View {
         Ok(())
     }
 
+    /// Whether what is known here is what the cluster says now.
+    ///
+    /// # Errors
+    /// The API server has not answered for a while, or lets nobody look any more.
+    pub(super) fn check(&self) -> Result<()> {
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let longest = lost.values().min_by_key(|(since, ..)| *since);
+        match longest.filter(|(since, ..)| since.elapsed() > STALE) {
+            None => Ok(()),
+            Some((_, kind, why)) => {
+                let message = "the cluster cannot be asked how its jobs are";
+                Err(Error::new(*kind, message).with("last", why))
+            }
+        }
+    }
+
+    /// How long a job has been stuck in this way, as far as this process has looked. Timestamps of
+    /// the cluster are of other clocks.
+    pub(super) fn stuck_for(&self, name: &str, way: Option<String>) -> Duration {
+        let mut stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(way) = way else {
+            stuck.remove(name);
+            return Duration::ZERO;
+        };
+        let known = stuck.entry(name.to_owned()).or_insert_with(|| (way.clone(), Instant::now()));
+        if known.0 != way {
+            *known = (way, Instant::now());
+        }
+        known.1.elapsed()
+    }
+
     /// The names of all jobs of which there is a Secret.
     pub(super) fn names(&self) -> Vec<String> {
         let secrets = lock(&self.secrets);
         let there = secrets.iter().filter(|(_, secret)| !is_going(secret));
-        there.map(|((_, name), _)| name.clone()).collect()
+        let mut names: Vec<String> = there.map(|((_, name, _), _)| name.clone()).collect();
+        names.dedup();
+        names
+    }
+
+    /// The Secret of a job. Of several in different namespaces the first is the job's: ids are never
+    /// used again.
+    fn secret(&self, name: &str) -> Option<Value> {
+        let secrets = lock(&self.secrets);
+        let begin = (name.to_owned(), name.to_owned(), String::new());
+        let all =
+            secrets.range(begin..).take_while(|((job, own, _), _)| job == name && own == name);
+        let there = all.map(|(_, secret)| secret).filter(|secret| !is_going(secret));
+        let made =
+            |secret: &&Value| secret["metadata"]["creationTimestamp"].as_str().map(str::to_owned);
+        there.min_by_key(made).cloned()
     }
 
     /// Everything about one job.
@@ -164,29 +227,33 @@ impl View {
     /// # Errors
     /// There is no Secret of this name.
     pub(super) fn job(&self, name: &str) -> Result<Seen> {
-        let key = (name.to_owned(), name.to_owned());
-        let secret =
-            lock(&self.secrets).get(&key).filter(|secret| !is_going(secret)).cloned().ok_or_else(
-                || Error::new(Kind::NotFound, "there is no such job").with("id", name),
-            )?;
-        let job = lock(&self.jobs).get(&key).cloned().unwrap_or_default();
-        let trainers = (name.to_owned(), controller(name, Role::Trainer));
-        let trainers = lock(&self.trainers).get(&trainers).cloned().unwrap_or_default();
+        let missing = || Error::new(Kind::NotFound, "there is no such job").with("id", name);
+        let secret = self.secret(name).ok_or_else(missing)?;
+        let namespace = namespace_of(&secret);
+        let of_name = |objects: &Objects, own: &str| {
+            let key = (name.to_owned(), own.to_owned(), namespace.to_owned());
+            lock(objects).get(&key).cloned().unwrap_or_default()
+        };
+        let job = of_name(&self.jobs, name);
+        let trainers = of_name(&self.trainers, &controller(name, Role::Trainer));
         let uid = job["metadata"]["uid"].as_str().unwrap_or_default();
         // Volcano gives it the labels of its job.
-        let group = (name.to_owned(), format!("{name}-{uid}"));
-        let group = lock(&self.groups).get(&group).cloned().unwrap_or_default();
-        let pods = of_job(&self.pods, name);
+        let group = of_name(&self.groups, &format!("{name}-{uid}"));
+        let pods = self.pods_of(name, namespace);
+        let event_about = |about: &str| {
+            let key = (String::new(), about.to_owned(), namespace.to_owned());
+            lock(&self.events).get(&key).cloned()
+        };
         let warning = |pod: &Value| {
             let about = pod["metadata"]["name"].as_str()?.to_owned();
-            let event = lock(&self.events).get(&(String::new(), about.clone())).cloned()?;
+            let event = event_about(&about)?;
             let is_own = event["involvedObject"]["uid"] == pod["metadata"]["uid"];
             is_own.then_some((about, event))
         };
         // What makes the pods is not always watched: warnings older than the job are of another one.
         let made = &secret["metadata"]["creationTimestamp"];
         let about_maker = |maker: String| {
-            let event = lock(&self.events).get(&(String::new(), maker.clone())).cloned()?;
+            let event = event_about(&maker)?;
             let is_own = event["lastTimestamp"].as_str() >= made.as_str();
             is_own.then_some((maker, event))
         };
@@ -204,6 +271,14 @@ impl View {
         Ok(Seen { secret, job, trainers, group, pods, nodes, warnings, neighbours })
     }
 
+    fn pods_of(&self, name: &str, namespace: &str) -> Vec<Value> {
+        let begin = (name.to_owned(), String::new(), String::new());
+        let pods = lock(&self.pods);
+        let own = pods.range(begin..).take_while(|((job, ..), _)| job == name);
+        let own = own.filter(|((.., place), _)| place == namespace);
+        own.map(|(_, value)| value.clone()).collect()
+    }
+
     /// Takes in what this process has just written, before the watch brings it.
     pub(super) fn put_secret(&self, secret: Value) {
         lock(&self.secrets).insert(key(&secret), secret);
@@ -211,18 +286,17 @@ impl View {
 
     /// As [`View::put_secret`], for what was deleted.
     pub(super) fn remove(&self, name: &str) {
-        let key = (name.to_owned(), name.to_owned());
-        lock(&self.secrets).remove(&key);
-        lock(&self.jobs).remove(&key);
-        lock(&self.trainers).remove(&(name.to_owned(), controller(name, Role::Trainer)));
+        let Some(secret) = self.secret(name) else { return };
+        let key = |own: &str| (name.to_owned(), own.to_owned(), namespace_of(&secret).to_owned());
+        lock(&self.secrets).remove(&key(name));
+        lock(&self.jobs).remove(&key(name));
+        lock(&self.trainers).remove(&key(&controller(name, Role::Trainer)));
+        self.stuck_for(name, None);
     }
 }
 
-fn of_job(objects: &Objects, name: &str) -> Vec<Value> {
-    let begin = (name.to_owned(), String::new());
-    let objects = lock(objects);
-    let own = objects.range(begin..).take_while(|((job, _), _)| job == name);
-    own.map(|(_, value)| value.clone()).collect()
+pub(super) fn namespace_of(object: &Value) -> &str {
+    object["metadata"]["namespace"].as_str().unwrap_or_default()
 }
 
 fn lock(objects: &Objects) -> MutexGuard<'_, BTreeMap<Key, Value>> {
@@ -242,19 +316,22 @@ pub(super) fn value(object: &DynamicObject) -> Value {
 /// is one for each.
 fn key(value: &Value) -> Key {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (metadata, namespace) = (&value["metadata"], namespace_of(value).to_owned());
     match &value["involvedObject"]["name"] {
-        Value::Null => {
-            (text(&value["metadata"]["labels"][JOB_LABEL]), text(&value["metadata"]["name"]))
-        }
-        about => (String::new(), text(about)),
+        Value::Null => (text(&metadata["labels"][JOB_LABEL]), text(&metadata["name"]), namespace),
+        about => (String::new(), text(about), namespace),
     }
 }
 
 /// Where objects of one kind come from.
 struct Source {
     api: Api<DynamicObject>,
+    /// Its name, with that of its group.
+    kind: String,
     labels: String,
     fields: String,
+    /// `None` for a kind that only explains.
+    lost: Option<Lost>,
 }
 
 impl Source {
@@ -273,11 +350,26 @@ impl Source {
                 tracing::debug!(error = error.chain(), "a watch has ended; listing again");
                 tokio::time::sleep(PAUSE).await;
                 match self.list(&objects).await {
-                    Ok(newest) => version = newest,
-                    Err(error) => {
-                        tracing::warn!(error = error.chain(), "the cluster is out of reach");
+                    Ok(newest) => {
+                        version = newest;
+                        self.note(None);
                     }
+                    Err(error) => self.note(Some(error)),
                 }
+            }
+        }
+    }
+
+    /// Notes that the kind cannot be listed, or can be again.
+    fn note(&self, error: Option<Error>) {
+        let Some(lost) = &self.lost else { return };
+        let mut lost = lost.lock().unwrap_or_else(PoisonError::into_inner);
+        match error {
+            None => drop(lost.remove(&self.kind)),
+            // The first reason is kept: one that changes all the time tells nothing new.
+            Some(error) => {
+                let why = || (Instant::now(), error.kind(), error.chain());
+                lost.entry(self.kind.clone()).or_insert_with(why);
             }
         }
     }
@@ -289,7 +381,13 @@ impl Source {
         let parameters = parameters.timeout(WATCH_SECONDS);
         let stream = ask("watch objects", self.api.watch(&parameters, version)).await?;
         let mut stream = std::pin::pin!(stream);
-        while let Some(event) = stream.try_next().await.map_err(|e| refusal("watch objects", e))? {
+        loop {
+            let Ok(event) = tokio::time::timeout(SILENCE, stream.try_next()).await else {
+                return Err(Error::new(Kind::Timeout, "the API server has fallen silent"));
+            };
+            let Some(event) = event.map_err(|error| refusal("watch objects", error))? else {
+                return Ok(());
+            };
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     *version = object.metadata.resource_version.clone().unwrap_or_default();
@@ -312,6 +410,63 @@ impl Source {
                 }
             }
         }
-        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn view() -> View {
+        View {
+            secrets: Objects::default(),
+            jobs: Objects::default(),
+            groups: Objects::default(),
+            trainers: Objects::default(),
+            pods: Objects::default(),
+            nodes: Objects::default(),
+            events: Objects::default(),
+            lost: Lost::default(),
+            stuck: Mutex::default(),
+            watches: Vec::new(),
+        }
+    }
+
+    fn object(namespace: &str, name: &str, made: &str) -> Value {
+        json!({"metadata": {
+            "namespace": namespace, "name": name, "creationTimestamp": made,
+            "labels": {JOB_LABEL: "job-1"},
+        }})
+    }
+
+    #[test]
+    fn objects_of_another_namespace_are_of_another_job() {
+        let view = view();
+        view.put_secret(object("wu", "job-1", "2026-01-01T00:00:00Z"));
+        view.put_secret(object("eve", "job-1", "2026-01-02T00:00:00Z"));
+        for namespace in ["eve", "wu"] {
+            let pod = object(namespace, "job-1-trainer-0", "2026-01-01T00:00:00Z");
+            lock(&view.pods).insert(key(&pod), pod);
+        }
+        assert_eq!(view.names(), ["job-1"]);
+        let seen = view.job("job-1").unwrap();
+        assert_eq!(namespace_of(&seen.secret), "wu");
+        let pods: Vec<&str> = seen.pods.iter().map(namespace_of).collect();
+        assert_eq!(pods, ["wu"]);
+    }
+
+    #[test]
+    fn what_is_stuck_in_another_way_is_stuck_anew() {
+        let view = view();
+        assert_eq!(view.stuck_for("job-1", None), Duration::ZERO);
+        view.stuck_for("job-1", Some("unmade".into()));
+        let since = view.stuck.lock().unwrap()["job-1"].1;
+        view.stuck_for("job-1", Some("unmade".into()));
+        assert_eq!(view.stuck.lock().unwrap()["job-1"].1, since);
+        view.stuck_for("job-1", Some("trainer-0".into()));
+        assert!(view.stuck.lock().unwrap()["job-1"].1 > since);
+        view.stuck_for("job-1", None);
+        assert!(view.stuck.lock().unwrap().is_empty());
     }
 }

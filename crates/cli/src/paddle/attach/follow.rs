@@ -18,8 +18,9 @@ const PAUSE_SHORT: Duration = Duration::from_millis(3);
 const PAUSE_LONG: Duration = Duration::from_millis(50);
 /// How much longer each look is waited for than the last.
 const PAUSE_GROWTH: f64 = 1.2;
-/// How long a backend may be unreachable before that is the end of following.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a backend may be unreachable before that is the end of following: a cluster's servers may
+/// be brought up to date meanwhile.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Whose job it is.
 pub(crate) enum Hold<'a> {
@@ -60,18 +61,51 @@ pub(crate) async fn follow(
     let mut streams = Streams::default();
     let mut stopped = None;
     let mut pause = PAUSE_SHORT;
-    let (mut reached, mut has_seen_it) = (Instant::now(), false);
+    let (mut reached, mut has_seen_it, mut is_away) = (Instant::now(), false, false);
+    // A request to end the job that could not be passed on yet.
+    let mut unheard: Option<Stop> = None;
     loop {
         let record = match backend.observe(id).await {
             Ok(record) => record,
             Err(error) if error.kind().is_retryable() && reached.elapsed() < PATIENCE => {
-                tokio::time::sleep(PAUSE_LONG).await;
+                if !is_away {
+                    let seconds = PATIENCE.as_secs();
+                    let why = error.chain();
+                    view.say(&format!(
+                        "the job cannot be looked at; trying for {seconds} s: {why}"
+                    ));
+                    is_away = true;
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(PAUSE_LONG) => {}
+                    Some(stop) = stops.recv() => match hold {
+                        Hold::None => return Ok(Followed::Left(stop)),
+                        Hold::Ours if stop.is_repeated => {
+                            view.say(&format!("the job is left as it is: paddle kill {id} ends it"));
+                            return Ok(Followed::Left(stop));
+                        }
+                        Hold::Ours | Hold::Leash(_) => {
+                            view.say("the job is told to end when it can be; once more leaves it");
+                            unheard = Some(stop);
+                        }
+                    },
+                }
                 continue;
             }
-            Err(error) if error.kind() == Kind::NotFound && has_seen_it => return Err(removed(id)),
+            Err(error) if error.kind() == Kind::NotFound && has_seen_it => {
+                return Err(removed(id, &hold));
+            }
+            Err(error) if has_seen_it => return Err(error.with("job", id)),
             Err(error) => return Err(error),
         };
-        (reached, has_seen_it) = (Instant::now(), true);
+        if is_away {
+            view.say("the job can be looked at again");
+        }
+        (reached, has_seen_it, is_away) = (Instant::now(), true, false);
+        if let Some(stop) = unheard.take() {
+            kill(backend, id, stop, view).await;
+            stopped.get_or_insert(stop);
+        }
         view.changed(&record);
         let moved = streams.read(backend, &record, view).await?;
         if record.state.is_final() && !moved {
@@ -94,8 +128,11 @@ pub(crate) async fn follow(
 }
 
 /// A job that ends before its launcher's eyes leaves nothing to look at.
-fn removed(id: &str) -> Error {
-    let message = "the job has ended, and its launcher, which says how, has removed it";
+fn removed(id: &str, hold: &Hold<'_>) -> Error {
+    let message = match hold {
+        Hold::None => "the job has ended, and its launcher, which says how, has removed it",
+        Hold::Leash(_) | Hold::Ours => "somebody has removed the job while it ran",
+    };
     Error::new(Kind::NotFound, message).with("job", id)
 }
 

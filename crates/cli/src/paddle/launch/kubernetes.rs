@@ -13,6 +13,7 @@ use cli::program;
 use contract::port::Ports;
 use contract::state::JobState;
 use contract::{Error, Result};
+use kube::config::Kubeconfig;
 use scheduler::Backend;
 use scheduler::kubernetes::{Kubernetes, plan};
 use scheduler::ssh::package::Manifest;
@@ -109,9 +110,10 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
             )
         }
     };
+    let kubeconfig = kubeconfig(own)?;
     let place = Place::Kubernetes(KubernetesPlace {
-        kubeconfig: kubeconfig(own)?,
-        context: own.context.clone().unwrap_or_default(),
+        context: own.context.clone().unwrap_or_else(|| context(kubeconfig.as_deref())),
+        kubeconfig,
         namespace: own.namespace.clone().unwrap_or_else(|| "default".to_owned()),
         image: own.image.clone().unwrap_or_default(),
         pull_secrets: own.pull_secret.clone(),
@@ -122,12 +124,34 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     Ok(Built { submission: submission(spec, place, package)?, package: source })
 }
 
-/// The path as it means the same to a process that runs elsewhere.
+/// The path as it means the same to a process that runs elsewhere, and after `KUBECONFIG` has changed.
 fn kubeconfig(args: &Args) -> Result<Option<PathBuf>> {
-    let Some(path) = &args.kubeconfig else { return Ok(None) };
+    let Some(path) = &args.kubeconfig else {
+        let named = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty());
+        let named: Vec<PathBuf> = match &named {
+            Some(paths) => std::env::split_paths(paths).collect(),
+            None => {
+                std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect()
+            }
+        };
+        // Of several files the context is noted alone. One that is not there is told later, or this
+        // is a pod, which has an account of its own.
+        let [path] = named.as_slice() else { return Ok(None) };
+        return Ok(path.canonicalize().ok());
+    };
     let refused =
         |source| Error::io("cannot read the kubeconfig", source).with("kubeconfig", path.display());
     path.canonicalize().map(Some).map_err(refused)
+}
+
+/// The current context, so that the job is found again when another one is.
+fn context(kubeconfig: Option<&Path>) -> String {
+    let read = match kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    // A kubeconfig that cannot be read is told when it is used.
+    read.ok().and_then(|config| config.current_context).unwrap_or_default()
 }
 
 fn volume(text: &str) -> Result<Volume> {
