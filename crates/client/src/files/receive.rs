@@ -4,7 +4,7 @@
 //! downloaded. Beside it a list of the chunks that are there, with their checksums, lets a later
 //! attempt go on; what the list says is checked against the bytes first.
 
-use super::local::{dress, unreadable, unwritable};
+use super::local::{dress, occupied, unreadable, unwritable};
 use super::send::each;
 use super::{Item, Moving, RangeWriter, at, reserve};
 use crate::client::{Client, get};
@@ -81,7 +81,7 @@ impl Moving<'_> {
                 Ok(())
             })
         })?;
-        partial.publish(item)?;
+        partial.publish(item, self.options.if_absent)?;
         Ok(moved.into_inner())
     }
 
@@ -267,13 +267,20 @@ impl Partial {
         })
     }
 
-    /// Gives the whole file its name.
-    fn publish(self, item: &Item) -> Result<()> {
+    /// Gives the whole file its name, unless that must be free and is not.
+    fn publish(self, item: &Item, must_be_absent: bool) -> Result<()> {
         let refused = unwritable(&item.local);
         let file = File::options().write(true).open(&self.path).map_err(&refused)?;
         dress(&file, item.mode, item.modified_ms).map_err(&refused)?;
         file.sync_all().map_err(&refused)?;
-        fs::rename(&self.path, &item.local).map_err(&refused)?;
+        match must_be_absent.then(|| fs::hard_link(&self.path, &item.local)) {
+            Some(Ok(())) => fs::remove_file(&self.path).map_err(&refused)?,
+            // Not every file system has such links.
+            Some(Err(_)) if item.local.symlink_metadata().is_ok() => {
+                return Err(occupied(&item.local));
+            }
+            _ => fs::rename(&self.path, &item.local).map_err(&refused)?,
+        }
         let _ = fs::remove_file(&self.list);
         Ok(())
     }
