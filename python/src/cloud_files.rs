@@ -76,10 +76,7 @@ impl CloudFiles {
         replace: bool,
     ) -> PyResult<String> {
         json(&self.0, py, move |client| {
-            let mut plan = client.plan_copy(&sources, &to, recursive)?;
-            if !replace {
-                plan.items.retain(|item| !item.local.exists() || item.etag.is_empty());
-            }
+            let plan = client.plan_copy(&sources, &to, recursive)?;
             carry_out(client, plan, &Options { if_absent: !replace, ..Options::default() })
         })
     }

@@ -17,6 +17,8 @@ pub(crate) enum Repeat {
 
 /// The most attempts of one call.
 pub(crate) const ATTEMPTS_MAX: u32 = 4;
+/// After so long no other attempt is made: a server that hangs would take a minute for each.
+const ELAPSED_MAX: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest that a server may ask us to wait between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
@@ -32,16 +34,18 @@ pub(crate) struct Failure {
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// How long to wait before the next attempt; `None` to give up. `attempt` counts from 1, `chance`
-/// is below 1 and keeps clients from coming back all at once.
+/// How long to wait before the next attempt; `None` to give up. `attempt` counts from 1, `elapsed`
+/// is since the first began, `chance` is below 1 and keeps clients from coming back all at once.
 pub(crate) fn decide(
     attempt: u32,
+    elapsed: Duration,
     failure: Failure,
     repeat: Repeat,
     chance: f64,
 ) -> Option<Duration> {
     let may_repeat = repeat == Repeat::Safe || !failure.may_have_been_seen;
-    if !may_repeat || !failure.kind.is_retryable() || attempt >= ATTEMPTS_MAX {
+    let is_enough = attempt >= ATTEMPTS_MAX || elapsed >= ELAPSED_MAX;
+    if !may_repeat || !failure.kind.is_retryable() || is_enough {
         return None;
     }
     let pause = FIRST_PAUSE * 2_u32.pow(attempt - 1);
@@ -62,26 +66,31 @@ mod tests {
 
     #[test]
     fn what_may_have_been_done_is_not_done_again_unless_that_is_the_same() {
-        assert!(decide(1, LOST, Repeat::Safe, 0.0).is_some());
-        assert!(decide(1, LOST, Repeat::Unsafe, 0.0).is_none());
+        assert!(decide(1, Duration::ZERO, LOST, Repeat::Safe, 0.0).is_some());
+        assert!(decide(1, Duration::ZERO, LOST, Repeat::Unsafe, 0.0).is_none());
         let unsent = Failure { may_have_been_seen: false, ..LOST };
-        assert!(decide(1, unsent, Repeat::Unsafe, 0.0).is_some());
+        assert!(decide(1, Duration::ZERO, unsent, Repeat::Unsafe, 0.0).is_some());
     }
 
     #[test]
     fn pauses_grow_and_end() {
-        let pauses: Vec<_> =
-            (1..=5).map(|attempt| decide(attempt, LOST, Repeat::Safe, 1.0)).collect();
+        let pauses: Vec<_> = (1..=5)
+            .map(|attempt| decide(attempt, Duration::ZERO, LOST, Repeat::Safe, 1.0))
+            .collect();
         let ms = |ms| Some(Duration::from_millis(ms));
         assert_eq!(pauses, [ms(250), ms(500), ms(1000), None, None]);
+        assert_eq!(decide(1, ELAPSED_MAX, LOST, Repeat::Safe, 1.0), None);
     }
 
     #[test]
     fn a_refusal_is_final_and_a_server_may_ask_for_patience() {
         let refused = Failure { kind: Kind::Forbidden, ..LOST };
-        assert_eq!(decide(1, refused, Repeat::Safe, 0.0), None);
+        assert_eq!(decide(1, Duration::ZERO, refused, Repeat::Safe, 0.0), None);
         let busy = |seconds| Failure { retry_after: Some(Duration::from_secs(seconds)), ..LOST };
-        assert_eq!(decide(1, busy(3), Repeat::Safe, 0.0), Some(Duration::from_secs(3)));
-        assert_eq!(decide(1, busy(3600), Repeat::Safe, 0.0), None);
+        assert_eq!(
+            decide(1, Duration::ZERO, busy(3), Repeat::Safe, 0.0),
+            Some(Duration::from_secs(3))
+        );
+        assert_eq!(decide(1, Duration::ZERO, busy(3600), Repeat::Safe, 0.0), None);
     }
 }

@@ -97,8 +97,9 @@ impl Transport {
             if attempt > 1 && call.method == Method::DELETE && error.kind() == Kind::NotFound {
                 return Ok(Vec::new());
             }
-            let is_late = self.patience.is_some_and(|most| began.elapsed() >= most);
-            match retry::decide(attempt, failure, call.repeat, chance()) {
+            let elapsed = began.elapsed();
+            let is_late = self.patience.is_some_and(|most| elapsed >= most);
+            match retry::decide(attempt, elapsed, failure, call.repeat, chance()) {
                 Some(pause) if !is_late => std::thread::sleep(pause),
                 _ => return Err(error),
             }

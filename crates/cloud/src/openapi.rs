@@ -8,8 +8,8 @@ use contract::api::cluster_train::{
 };
 use contract::api::error::ErrorBody;
 use contract::api::file::{
-    Attributes, Begin, Checksums, Completed, ContentQuery, DiskUsage, Entry, Link, ListLine,
-    ListQuery, PathQuery, PutQuery, Relocate, RemoveQuery, Upload,
+    Attributes, Begin, Checksums, ChunkQuery, Completed, ContentQuery, DiskUsage, Entry, Link,
+    ListLine, ListQuery, PathQuery, PutQuery, Relocate, RemoveQuery, Upload,
 };
 use contract::api::job::{Event, Job, JobDetail, JobQuery, Kill, Scale, Submit, Why, Worker};
 use contract::api::log::{LogPiece, LogQuery, MetricsLine};
@@ -338,7 +338,8 @@ fn uploads(table: &mut Table) {
     table.add(start.gives("200", Some(upload.clone())));
     table.add(row(Get, path::UPLOAD, "What an upload lacks").gives("200", Some(upload.clone())));
     table.add(row(Delete, path::UPLOAD, "Give an upload up").gives("204", None));
-    table.add(row(Put, path::UPLOAD_CHUNK, "Send a chunk").bytes().gives("204", None));
+    let chunk = row(Put, path::UPLOAD_CHUNK, "Send a chunk").query::<ChunkQuery>();
+    table.add(chunk.bytes().gives("204", None));
     let reuse = row(Post, path::UPLOAD_REUSE, "Take what is the same in the file that is there");
     table.add(reuse.body(sums.clone(), True).gives("200", Some(upload)));
     let complete = row(Post, path::UPLOAD_COMPLETE, "End an upload").body(sums, True);

@@ -55,22 +55,19 @@ impl RangeWriter {
         Ok(RangeWriter { file, direct, buffer, filled: 0, offset })
     }
 
-    /// Takes the next bytes.
+    /// Memory for the next bytes; none while it is full and must be flushed. Who reads from
+    /// somewhere reads into it, and no byte is copied once more.
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.buffer.get_mut()[self.filled..]
+    }
+
+    /// The first `count` bytes of the room are the next ones.
     ///
-    /// # Errors
-    /// Whatever the disk says.
-    pub fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let count = bytes.len().min(BUFFER_BYTES - self.filled);
-            let (now, later) = bytes.split_at(count);
-            self.buffer.get_mut()[self.filled..self.filled + count].copy_from_slice(now);
-            self.filled += count;
-            bytes = later;
-            if self.filled == BUFFER_BYTES {
-                self.flush()?;
-            }
-        }
-        Ok(())
+    /// # Panics
+    /// If there is less room.
+    pub fn advance(&mut self, count: usize) {
+        assert!(count <= BUFFER_BYTES - self.filled, "more bytes than there is room");
+        self.filled += count;
     }
 
     /// Writes what is left. Whether everything but a last piece of a block went to the disk
@@ -83,7 +80,11 @@ impl RangeWriter {
         Ok(self.direct.is_some())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    /// Writes what the memory holds. Only at the end of the range may that be less than all of it.
+    ///
+    /// # Errors
+    /// Whatever the disk says.
+    pub fn flush(&mut self) -> io::Result<()> {
         let bytes = &self.buffer.get_mut()[..self.filled];
         let (blocks, rest) = bytes.split_at(self.filled / BLOCK_BYTES * BLOCK_BYTES);
         let written = match &self.direct {
@@ -172,8 +173,17 @@ mod tests {
         reserve(&File::create(&path).unwrap(), bytes as u64).unwrap();
         for start in (0..bytes).step_by(range).rev() {
             let mut writer = RangeWriter::open(&path, start as u64).unwrap();
-            for piece in content[start..bytes.min(start + range)].chunks(piece) {
-                writer.write(piece).unwrap();
+            for mut piece in content[start..bytes.min(start + range)].chunks(piece) {
+                while !piece.is_empty() {
+                    let room = writer.room();
+                    let count = piece.len().min(room.len());
+                    room[..count].copy_from_slice(&piece[..count]);
+                    writer.advance(count);
+                    piece = &piece[count..];
+                    if writer.room().is_empty() {
+                        writer.flush().unwrap();
+                    }
+                }
             }
             writer.finish().unwrap();
         }

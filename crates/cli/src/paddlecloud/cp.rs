@@ -3,7 +3,7 @@
 use crate::args::Globals;
 use crate::cloud::connect;
 use crate::moving::MovingArgs;
-use client::{Client, Direction, Options, Plan};
+use client::{Client, Options, Plan};
 use contract::{Error, Result};
 use std::process::ExitCode;
 
@@ -40,10 +40,7 @@ pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
     let mut options = args.moving.options()?;
     options.if_absent = args.no_clobber;
     let client = connect(globals)?;
-    let mut plan = client.plan_copy(sources, to, args.recursive)?;
-    if args.no_clobber && plan.direction == Direction::Down {
-        plan.items.retain(|item| !item.local.exists());
-    }
+    let plan = client.plan_copy(sources, to, args.recursive)?;
     carry_out(&client, plan, &args.moving, &options)
 }
 

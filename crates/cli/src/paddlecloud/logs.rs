@@ -9,7 +9,7 @@ use client::{Client, Seen};
 use contract::api::log::{LogPiece, LogQuery, TAIL_LINES};
 use contract::role::Role;
 use contract::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 /// Print logs of the job.
@@ -127,6 +127,8 @@ struct Printer {
     /// The worker whose lines come now.
     current: Option<String>,
     is_line_open: bool,
+    /// The workers whose names were printed.
+    seen: BTreeSet<String>,
     /// The beginning of a line of each worker.
     open: BTreeMap<String, String>,
     width: usize,
@@ -140,6 +142,7 @@ impl Printer {
             is_empty: true,
             current: None,
             is_line_open: false,
+            seen: BTreeSet::new(),
             open: BTreeMap::new(),
             width: 0,
         }
@@ -155,7 +158,9 @@ impl Printer {
             Style::Json => output.json_line(piece),
             Style::Plain => self.text(&piece.text, output),
             Style::Headed => {
-                if self.current.as_deref() != Some(&piece.worker) {
+                // The last piece of a log may be empty: its worker's name is not printed again.
+                let is_new = self.seen.insert(piece.worker.clone()) || !piece.text.is_empty();
+                if is_new && self.current.as_deref() != Some(&piece.worker) {
                     self.end_line(output)?;
                     let bar = "=".repeat(26);
                     output.line(format_args!("{bar}{}{bar}", piece.worker))?;

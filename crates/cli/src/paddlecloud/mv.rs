@@ -5,7 +5,7 @@ use crate::cloud::connect;
 use crate::pfs;
 use cli::output::Output;
 use contract::api::file::Relocate;
-use contract::{Error, Result};
+use contract::{Error, Kind, Result};
 use std::process::ExitCode;
 
 /// Move or rename files inside the cloud
@@ -55,6 +55,11 @@ pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
                 output.line(format_args!("{} -> {place}", pfs::shown(&entry.path)))?;
             }
             Ok(_) => {}
+            // It names the destination; the source is said beside it.
+            Err(error) if error.kind() == Kind::AlreadyExists => {
+                let message = format!("there is something already at {place}");
+                failures.push((entry.path.clone(), Error::new(error.kind(), message)));
+            }
             Err(error) => failures.push((entry.path.clone(), error)),
         }
     }

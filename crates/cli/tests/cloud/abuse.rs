@@ -4,6 +4,8 @@ use super::server::{Server, wait_for};
 use super::user::{PASSWORD, User};
 use contract::state::JobState;
 use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const JOBS: &str = "/api/v2/datacenters/local/jobs";
@@ -91,11 +93,11 @@ fn nobody_sees_or_changes_the_jobs_of_others() {
     assert_eq!(audit["items"][0]["user"], "admin");
 }
 
-#[test]
-fn a_full_disk_is_a_clear_error_and_not_the_end() {
+/// A server whose data is on a small disk of its own, the way to that disk, and its administrator.
+fn on_a_small_disk() -> Option<(Server, PathBuf, User)> {
     let mut server = Server::prepared("", &[]);
-    std::fs::create_dir(server.data()).unwrap();
-    // A disk of its own, in a mount namespace that goes with the server.
+    fs::create_dir(server.data()).unwrap();
+    // In a mount namespace that goes with the server.
     let own = server.command();
     let mut command = Command::new("unshare");
     let script = "mount -t tmpfs -o size=24m none \"$0\" && exec \"$@\"";
@@ -106,21 +108,84 @@ fn a_full_disk_is_a_clear_error_and_not_the_end() {
     if !probe.status().is_ok_and(|status| status.success()) {
         let note = b"skipped: no mount namespaces here\n";
         std::io::Write::write_all(&mut std::io::stderr(), note).unwrap();
-        return;
+        return None;
     }
     server.run(command);
-    let pid = server.pid();
-    let password = std::fs::read_to_string(format!(
-        "/proc/{pid}/root{}/admin_password",
-        server.data().display()
-    ));
-    let user = User::login(&server, "admin", password.unwrap().trim());
+    let disk = PathBuf::from(format!("/proc/{}/root{}", server.pid(), server.data().display()));
+    let password = fs::read_to_string(disk.join("admin_password")).unwrap();
+    let user = User::login(&server, "admin", password.trim());
+    Some((server, disk, user))
+}
+
+#[test]
+fn a_full_disk_is_a_clear_error_and_not_the_end() {
+    let Some((_server, disk, user)) = on_a_small_disk() else { return };
     let large = "x".repeat(32 << 20);
     let sum = super::user::sha256(&large);
     let answer = user.put(&format!("/api/v2/blobs/{sum}"), large.as_bytes());
     assert!(answer.refusal(413).contains("disk is full"), "{answer:?}");
     // What did not fit is gone, and there is room for others.
-    user.upload(&[("train.sh", "true")]);
+    let body = user.submission("job", "true", |_| ());
+    fill(&disk);
+    let answer = user.submit_body(&body);
+    assert!(answer.refusal(413).contains("the server's disk is full"), "{answer:?}");
+    assert_eq!(user.get(&format!("{JOBS}/job")).status, 404);
+    fs::remove_file(disk.join(BALLAST)).unwrap();
+    let _: Value = user.submit_body(&body).read();
+    user.wait_until("job", JobState::Succeeded);
+}
+
+const BALLAST: &str = "ballast";
+
+fn fill(disk: &Path) {
+    let mut file = fs::File::create(disk.join(BALLAST)).unwrap();
+    while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
+}
+
+#[test]
+fn what_a_full_disk_takes_from_a_log_is_said_in_it() {
+    let Some((_server, disk, user)) = on_a_small_disk() else { return };
+    // How far it is goes into a block that it has already.
+    let script = "i=0; while [ ! -e ../../go ]; do i=$((i+1)); echo line $i; \
+                  echo $i 1<> ../../count; done; echo over";
+    user.submit("job", script);
+    let home = disk.join("files/local/home/admin");
+    let count = || {
+        let text = fs::read_to_string(home.join("count")).unwrap_or_default();
+        text.trim().parse::<u64>().unwrap_or(0)
+    };
+    let wait_lines = |more: u64| {
+        let until = count() + more;
+        wait_for("more lines", || (count() >= until).then_some(()));
+    };
+    wait_for("the first lines", || {
+        user.log("job", "trainer-0").contains("line 100\n").then_some(())
+    });
+    fill(&disk);
+    wait_lines(20_000);
+    fs::remove_file(disk.join(BALLAST)).unwrap();
+    wait_lines(1000);
+    fs::write(home.join("go"), "").unwrap();
+    user.wait_until("job", JobState::Succeeded);
+    let log = user.log("job", "trainer-0");
+    assert!(log.ends_with("over\n"), "{}", &log[log.len() - 100..]);
+    // Every line once and in order; what is missing is beside a gap that says so.
+    let is_mark = |line: &str| line.contains("bytes could not be written here");
+    let (mut last, mut gaps, mut is_gap) = (0, 0, false);
+    let mut lines = log.lines().peekable();
+    while let Some(line) = lines.next() {
+        if is_mark(line) {
+            (gaps, is_gap) = (gaps + 1, true);
+            continue;
+        }
+        let number = line.strip_prefix("line ").and_then(|number| number.parse::<u64>().ok());
+        // A line may be cut before a gap, and what is left of one follows it.
+        let is_cut = lines.peek().is_some_and(|next| is_mark(next));
+        let Some(number) = number.filter(|_| !is_cut) else { continue };
+        assert!(number == last + 1 || (is_gap && number > last), "line {number} after {last}");
+        (last, is_gap) = (number, false);
+    }
+    assert!(gaps > 0, "nothing was lost, or that was not said");
 }
 
 #[test]

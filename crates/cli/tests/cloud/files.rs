@@ -3,7 +3,8 @@
 use super::person::{Person, noise, tree};
 use super::server::Server;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::time::{Duration, UNIX_EPOCH};
 
 #[test]
@@ -99,13 +100,26 @@ fn cp_is_as_careful_as_the_systems_own() {
     wu.says(&["cp", "a", "b", &wu.pfs("new/")]).ok();
     wu.says(&["cp", "-n", "b", &file]).failed(1);
     assert_eq!(wu.says(&["cat", &file]).ok(), "a");
+    // In the other direction, too; a link is followed, and a device stays one.
+    let said = wu.says(&["cp", "-n", &file, "b"]);
+    assert!(said.failed(1).contains("there is something already (file: b)"), "{said:?}");
+    assert_eq!(wu.read("b"), b"b");
+    symlink("d/a", wu.work().join("link")).unwrap();
+    wu.says(&["cp", &file, "link"]).ok();
+    assert_eq!((wu.read("d/a"), wu.read("link")), (b"a".to_vec(), b"a".to_vec()));
+    assert!(wu.work().join("link").is_symlink());
+    let socket = UnixListener::bind(wu.work().join("socket")).unwrap();
+    let said = wu.says(&["cp", &file, "socket"]);
+    assert!(said.failed(1).contains("cannot become a file"), "{said:?}");
+    assert!(wu.work().join("socket").metadata().unwrap().file_type().is_socket());
+    drop(socket);
     // Inside the cloud, patterns, and other names.
     wu.says(&["cp", &wu.pfs("new/*"), &wu.pfs("copies/")]).ok();
     wu.says(&["cp", "-r", &wu.pfs("new"), &wu.pfs("again")]).ok();
     wu.says(&["mv", &wu.pfs("again/a"), &wu.pfs("again/z")]).ok();
     assert_eq!(wu.says(&["file", "ls", &wu.pfs("again")]).ok(), "b\nz\n");
     assert!(wu.says(&["tree", &wu.pfs("again/z")]).failed(2).contains("this is a file"));
-    insta::assert_snapshot!(wu.says(&["mv", "-n", &wu.pfs("again/z"), &file]).failed(1), @"paddlecloud: there is something already (path: /pfs/local/home/wu/file) (file: /pfs/local/home/wu/again/z)");
+    insta::assert_snapshot!(wu.says(&["mv", "-n", &wu.pfs("again/z"), &file]).failed(1), @"paddlecloud: there is something already at /pfs/local/home/wu/file (file: /pfs/local/home/wu/again/z)");
     assert!(
         wu.says(&["mv", &wu.pfs("again"), &wu.pfs("again/in")]).failed(2).contains("into itself")
     );

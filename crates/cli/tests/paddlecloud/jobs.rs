@@ -26,6 +26,11 @@ fn a_job_is_submitted_watched_and_ends() {
     assert!(logs.contains(&format!("{bar}hello-trainer-1{bar}\n")), "{logs}");
     assert!(logs.contains("trainer 1 of 2, hello there\n"), "{logs}");
     assert!(!logs.contains("pserver-0="), "{logs}");
+    let all = home.run(&["logs", "-all", "hello"]).fine();
+    for worker in ["pserver-0", "trainer-0", "trainer-1"] {
+        let headings = all.matches(&format!("{bar}hello-{worker}{bar}\n")).count();
+        assert_eq!(headings, 1, "{all}");
+    }
     let last = home.run(&["logs", "-n", "1", "-w", "hello-trainer-0", "hello"]).fine();
     assert_eq!(last, "trainer 0 of 2, hello there\n");
     let events = home.run(&["events", "hello"]).fine();

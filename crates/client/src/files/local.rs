@@ -1,7 +1,7 @@
 //! Files of this machine: what is below a directory, and how a file is described to the server.
 
 use contract::checksum::Checksum;
-use contract::{Error, Result};
+use contract::{Error, Kind, Result};
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -146,6 +146,39 @@ pub(crate) fn unreadable(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
 /// A file of this machine cannot be written.
 pub(crate) fn unwritable(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
     move |source| Error::io("cannot write", source).with("file", path.display())
+}
+
+/// Where a download goes that somebody sends to `path`: a link is followed, as the system's `cp`
+/// does. Devices, pipes and sockets are refused: a file that appears whole would take their place.
+pub(crate) fn target(path: &Path, must_be_absent: bool) -> Result<PathBuf> {
+    let there = match fs::symlink_metadata(path) {
+        Ok(there) => there,
+        // Nothing is there, or what is wrong is told when the file is made.
+        Err(_) => return Ok(path.to_owned()),
+    };
+    if must_be_absent {
+        return Err(occupied(path));
+    }
+    let real = match there.is_symlink() {
+        true => fs::canonicalize(path).map_err(|source| {
+            Error::io("cannot follow the link to what it names", source)
+                .with("file", path.display())
+        })?,
+        false => path.to_owned(),
+    };
+    match fs::metadata(&real) {
+        Ok(found) if !found.is_file() && !found.is_dir() => {
+            let message = "this is a device, a pipe or a socket, and cannot become a file: use \
+                           `paddlecloud cat` to write a content to it";
+            Err(Error::invalid(message).with("file", path.display()))
+        }
+        _ => Ok(real),
+    }
+}
+
+/// Something is where nothing is to be replaced.
+pub(crate) fn occupied(path: &Path) -> Error {
+    Error::new(Kind::AlreadyExists, "there is something already").with("file", path.display())
 }
 
 /// Gives a finished file the time and permissions it has in the cloud.

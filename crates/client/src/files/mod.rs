@@ -239,8 +239,19 @@ impl Client {
     /// Fetches files, and tells the watcher of each.
     pub fn receive_files(&self, items: Vec<Item>, options: &Options, watcher: &dyn Watcher) {
         let moving = Moving::new(self, options, watcher);
+        let ready = |mut item: Item| match local::target(&item.local, options.if_absent) {
+            Ok(target) => {
+                item.local = target;
+                Some(item)
+            }
+            Err(error) => {
+                moving.told(&item, Err(error));
+                None
+            }
+        };
         let is_small = |item: &Item| item.bytes <= contract::api::pack::FILE_BYTES_MAX;
-        let (small, large): (Vec<_>, Vec<_>) = items.into_iter().partition(is_small);
+        let (small, large): (Vec<_>, Vec<_>) =
+            items.into_iter().filter_map(ready).partition(is_small);
         in_parallel(SMALL_AT_ONCE, send_small::packs(small), |pack| moving.receive_pack(pack));
         in_parallel(LARGE_AT_ONCE, large, |item| {
             moving.watch(&item, || moving.receive_large(&item));

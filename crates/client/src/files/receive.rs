@@ -4,7 +4,7 @@
 //! downloaded. Beside it a list of the chunks that are there, with their checksums, lets a later
 //! attempt go on; what the list says is checked against the bytes first.
 
-use super::local::{dress, unreadable, unwritable};
+use super::local::{dress, occupied, unreadable, unwritable};
 use super::send::each;
 use super::{Item, Moving, RangeWriter, at, reserve};
 use crate::client::{Client, get};
@@ -81,7 +81,7 @@ impl Moving<'_> {
                 Ok(())
             })
         })?;
-        partial.publish(item)?;
+        partial.publish(item, self.options.if_absent)?;
         Ok(moved.into_inner())
     }
 
@@ -93,7 +93,10 @@ impl Moving<'_> {
         let refused = unwritable(&partial.path);
         let mut writer = RangeWriter::open(&partial.path, offset).map_err(&refused)?;
         let reader = self.throttle.pace(answer.into_body().into_reader());
-        let sum = each_checked(reader, length, |piece| writer.write(piece).map_err(&refused))?;
+        let sum = each_checked(reader, length, &mut writer).map_err(|failed| match failed {
+            Failed::Source(error) => error,
+            Failed::Disk(source) => refused(source),
+        })?;
         let is_on_disk = writer.finish().map_err(&refused)?;
         partial.note(index, sum)?;
         Ok(is_on_disk)
@@ -131,36 +134,94 @@ impl Client {
 
 /// Bytes that are followed by their checksum.
 pub(crate) fn checked(reader: impl Read, length: u64) -> Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-    each_checked(reader, length, |piece| {
-        bytes.extend_from_slice(piece);
-        Ok(())
-    })?;
-    Ok(bytes)
+    let bytes = usize::try_from(length)
+        .map_err(|_| Error::new(Kind::LimitExceeded, "this is more than memory can hold"))?;
+    let mut memory = Memory { bytes: vec![0; bytes], filled: 0 };
+    match each_checked(reader, length, &mut memory) {
+        Ok(_) => Ok(memory.bytes),
+        Err(Failed::Source(error)) => Err(error),
+        Err(Failed::Disk(source)) => Err(Error::io("cannot keep a content", source)),
+    }
 }
 
-/// Passes bytes on as they arrive, and says at their end whether they were what their checksum,
-/// which follows them, says. Each piece is summed and used while the processor has it at hand.
+/// Where bytes that arrive are put.
+trait Sink {
+    /// Memory for the next bytes; none while it is full.
+    fn room(&mut self) -> &mut [u8];
+    /// So many were put there.
+    fn advance(&mut self, count: usize);
+    /// Makes room again.
+    fn flush(&mut self) -> std::io::Result<()>;
+}
+
+impl Sink for RangeWriter {
+    fn room(&mut self) -> &mut [u8] {
+        RangeWriter::room(self)
+    }
+
+    fn advance(&mut self, count: usize) {
+        RangeWriter::advance(self, count);
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        RangeWriter::flush(self)
+    }
+}
+
+/// All of it in memory.
+struct Memory {
+    bytes: Vec<u8>,
+    filled: usize,
+}
+
+impl Sink for Memory {
+    fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.filled..]
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.filled += count;
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Why bytes did not get to where they belong.
+enum Failed {
+    Source(Error),
+    Disk(std::io::Error),
+}
+
+/// Puts bytes where they belong as they arrive, and says at their end whether they were what their
+/// checksum, which follows them, says. Each piece is summed while the processor has it at hand.
 fn each_checked(
     mut reader: impl Read,
     length: u64,
-    mut see: impl FnMut(&[u8]) -> Result<()>,
-) -> Result<Checksum> {
-    let broken = |source| Error::new(Kind::Unavailable, "the download broke off").because(source);
-    let mut buffer = vec![0; READ_BYTES.min(usize::try_from(length).unwrap_or(READ_BYTES))];
+    sink: &mut impl Sink,
+) -> std::result::Result<Checksum, Failed> {
+    let broken = |source| {
+        let error = Error::new(Kind::Unavailable, "the download broke off").because(source);
+        Failed::Source(error)
+    };
     let (mut sum, mut left) = (Summing::new(), length);
     while left > 0 {
-        let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        let room = sink.room();
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(room.len()).min(READ_BYTES);
         let mut filled = 0;
         while filled < most {
-            match reader.read(&mut buffer[filled..most]).map_err(broken)? {
+            match reader.read(&mut room[filled..most]).map_err(broken)? {
                 0 => return Err(broken(std::io::ErrorKind::UnexpectedEof.into())),
                 count => filled += count,
             }
         }
-        sum.add(&buffer[..most]);
-        see(&buffer[..most])?;
+        sum.add(&room[..most]);
+        sink.advance(most);
         left -= most as u64;
+        if sink.room().is_empty() {
+            sink.flush().map_err(Failed::Disk)?;
+        }
     }
     let mut told = Checksum([0; CHECKSUM_BYTES]);
     reader.read_exact(&mut told.0).map_err(broken)?;
@@ -168,7 +229,7 @@ fn each_checked(
     match sum.checksum() == told {
         true => Ok(told),
         // Another attempt may get it whole.
-        false => Err(Error::new(Kind::Unavailable, "a chunk arrived damaged")),
+        false => Err(Failed::Source(Error::new(Kind::Unavailable, "a chunk arrived damaged"))),
     }
 }
 
@@ -267,13 +328,20 @@ impl Partial {
         })
     }
 
-    /// Gives the whole file its name.
-    fn publish(self, item: &Item) -> Result<()> {
+    /// Gives the whole file its name, unless that must be free and is not.
+    fn publish(self, item: &Item, must_be_absent: bool) -> Result<()> {
         let refused = unwritable(&item.local);
         let file = File::options().write(true).open(&self.path).map_err(&refused)?;
         dress(&file, item.mode, item.modified_ms).map_err(&refused)?;
         file.sync_all().map_err(&refused)?;
-        fs::rename(&self.path, &item.local).map_err(&refused)?;
+        match must_be_absent.then(|| fs::hard_link(&self.path, &item.local)) {
+            Some(Ok(())) => fs::remove_file(&self.path).map_err(&refused)?,
+            // Not every file system has such links.
+            Some(Err(_)) if item.local.symlink_metadata().is_ok() => {
+                return Err(occupied(&item.local));
+            }
+            _ => fs::rename(&self.path, &item.local).map_err(&refused)?,
+        }
         let _ = fs::remove_file(&self.list);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Downloads of small files, many in one request.
 
-use super::local::{dress, unwritable};
+use super::local::{dress, occupied, unwritable};
 use super::receive::finish;
 use super::{Item, Moving, at};
 use crate::client::send;
@@ -60,7 +60,7 @@ impl Moving<'_> {
                         file.write_all(&content).map_err(unwritable(&item.local))?;
                         dress(file.as_file(), header.mode, header.modified_ms)
                             .map_err(unwritable(&item.local))?;
-                        persist(file, &item.local)
+                        persist(file, &item.local, self.options.if_absent)
                     };
                     write().map(|()| content.len() as u64)
                 }
@@ -115,11 +115,22 @@ pub(super) fn partial(target: &Path) -> Result<tempfile::NamedTempFile> {
     builder.tempfile_in(folder).map_err(unwritable(target))
 }
 
-/// Gives a whole file its name.
-pub(super) fn persist(file: tempfile::NamedTempFile, target: &Path) -> Result<()> {
+/// Gives a whole file its name, unless that must be free and is not.
+pub(super) fn persist(
+    file: tempfile::NamedTempFile,
+    target: &Path,
+    must_be_absent: bool,
+) -> Result<()> {
     if target.is_dir() {
         let message = "this is a directory, where a file is needed";
         return Err(Error::invalid(message).with("file", target.display()));
     }
-    file.persist(target).map(|_| ()).map_err(|failed| unwritable(target)(failed.error))
+    let persisted = match must_be_absent {
+        true => file.persist_noclobber(target),
+        false => file.persist(target),
+    };
+    persisted.map(|_| ()).map_err(|failed| match failed.error.kind() {
+        std::io::ErrorKind::AlreadyExists => occupied(target),
+        _ => unwritable(target)(failed.error),
+    })
 }

@@ -8,10 +8,10 @@ use crate::retry::Repeat;
 use crate::transport::{Call, Content};
 use contract::api::file::{Begin, Checksums, Chunks, Completed, Upload};
 use contract::api::path;
-use contract::checksum::Checksum;
+use contract::checksum::{CHECKSUM_BYTES, Checksum, Summing};
 use contract::{Error, Kind, Result};
 use std::fs::{File, Metadata};
-use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::io::{Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use ureq::http::Method;
@@ -141,7 +141,7 @@ struct Sending<'a> {
     id: String,
     sums: Mutex<Vec<Option<Checksum>>>,
     sent: AtomicU64,
-    /// Memory of chunks that were sent: the first use of fresh memory costs more than a copy.
+    /// Memory of chunks that were summed: the first use of fresh memory costs more than a copy.
     buffers: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -177,32 +177,50 @@ impl Sending<'_> {
         each(missing, |index| self.send_chunk(index))
     }
 
+    /// Sends a chunk as it is read, its checksum behind it: each piece is summed and sent while the
+    /// processor has it at hand.
     fn send_chunk(&self, index: u64) -> Result<()> {
-        let chunk = Arc::new(self.read(index)?);
-        let bytes = chunk.len() as u64;
-        let checksum = self.note(index, &chunk);
+        let (offset, length) = self.chunks.place(index).unwrap_or((0, 0));
         let to = path::fill(path::UPLOAD_CHUNK, &[&self.id, &index.to_string()]);
-        let to = format!("{to}?checksum={checksum}");
-        self.moving.repeatedly(|| {
+        let to = format!("{to}?is_checked=true");
+        let sum = self.moving.repeatedly(|| {
+            let outcome = Arc::new(Mutex::new(None));
             let open = || {
-                let content = Cursor::new(Shared(Arc::clone(&chunk)));
+                let refused = unreadable(&self.item.local);
+                let mut file = File::open(&self.item.local).map_err(&refused)?;
+                file.seek(SeekFrom::Start(offset)).map_err(&refused)?;
+                let outcome = Arc::clone(&outcome);
+                let content =
+                    SummedRange { file, left: length, sum: Summing::new(), tail: None, outcome };
                 Ok(self.moving.throttle.pace(content))
             };
             let call = Call {
                 method: Method::PUT,
                 path: to.clone(),
-                content: Content::Stream(bytes, &open),
+                content: Content::Stream(length + CHECKSUM_BYTES as u64, &open),
                 repeat: Repeat::Safe,
                 what: "upload a chunk",
                 answer: None,
             };
-            self.moving.client.call(&call)
+            let sent = self.moving.client.call(&call);
+            let outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+            match (outcome, sent) {
+                // Nobody but this machine can do something about it.
+                (Some(Err(source)), _) if source.kind() == ErrorKind::UnexpectedEof => {
+                    Err(changed(self.item))
+                }
+                (Some(Err(source)), _) => Err(unreadable(&self.item.local)(source)),
+                (Some(Ok(sum)), Ok(_)) => Ok(sum),
+                (_, Err(error)) => Err(error),
+                (None, Ok(_)) => {
+                    let message = "the server did not want all of a chunk";
+                    Err(Error::new(Kind::Damaged, message))
+                }
+            }
         })?;
-        self.sent.fetch_add(bytes, Ordering::Relaxed);
-        self.moving.watcher.moved(bytes);
-        if let Ok(chunk) = Arc::try_unwrap(chunk) {
-            self.keep(chunk);
-        }
+        self.note(index, sum);
+        self.sent.fetch_add(length, Ordering::Relaxed);
+        self.moving.watcher.moved(length);
         Ok(())
     }
 
@@ -218,19 +236,17 @@ impl Sending<'_> {
         };
         each(unknown, |index| {
             let chunk = self.read(index)?;
-            self.note(index, &chunk);
+            self.note(index, Checksum::of(&chunk));
             self.keep(chunk);
             Ok(())
         })
     }
 
-    fn note(&self, index: u64, chunk: &[u8]) -> Checksum {
-        let checksum = Checksum::of(chunk);
+    fn note(&self, index: u64, checksum: Checksum) {
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sum) = usize::try_from(index).ok().and_then(|index| sums.get_mut(index)) {
             *sum = Some(checksum);
         }
-        checksum
     }
 
     fn checksums(&self) -> Checksums {
@@ -268,6 +284,50 @@ pub(super) fn each(indices: Vec<u64>, work: impl Fn(u64) -> Result<()> + Sync) -
     match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
         None => Ok(()),
+    }
+}
+
+/// What became of a chunk that was read: its checksum, once all of it was.
+type Outcome = Arc<Mutex<Option<std::io::Result<Checksum>>>>;
+
+/// A range of a file, and the checksum of it behind it.
+struct SummedRange {
+    file: File,
+    left: u64,
+    sum: Summing,
+    tail: Option<Cursor<[u8; CHECKSUM_BYTES]>>,
+    outcome: Outcome,
+}
+
+impl Read for SummedRange {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if let Some(tail) = &mut self.tail {
+            return tail.read(buffer);
+        }
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let read = loop {
+            match self.file.read(&mut buffer[..most]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(0) if most > 0 => break Err(ErrorKind::UnexpectedEof.into()),
+                read => break read,
+            }
+        };
+        let count = match read {
+            Ok(count) => count,
+            Err(error) => {
+                let copy = std::io::Error::new(error.kind(), error.to_string());
+                *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(Err(error));
+                return Err(copy);
+            }
+        };
+        self.sum.add(&buffer[..count]);
+        self.left -= count as u64;
+        if self.left == 0 {
+            let sum = self.sum.checksum();
+            *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(Ok(sum));
+            self.tail = Some(Cursor::new(sum.0));
+        }
+        Ok(count)
     }
 }
 

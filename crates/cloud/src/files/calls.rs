@@ -1,7 +1,7 @@
 //! The calls about files. Rules are in [`super::service`].
 
 use super::content::{self, Manner};
-use super::incoming::pieces;
+use super::incoming::{BodyPieces, pieces};
 use super::listing::Listing;
 use super::place::place;
 use super::stores::Condition;
@@ -14,15 +14,13 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use contract::api::file::{
-    Attributes, Begin, Checksums, Completed, ContentQuery, DiskUsage, Entry, ListQuery, PathQuery,
-    PutQuery, Relocate, RemoveQuery, Upload,
+    Attributes, Begin, Checksums, ChunkQuery, Completed, ContentQuery, DiskUsage, Entry, ListQuery,
+    PathQuery, PutQuery, Relocate, RemoveQuery, Upload,
 };
 use contract::api::pack::{self, Fetch, Packed};
-use contract::checksum::Checksum;
 use contract::path::Access;
 use contract::{Error, Kind};
 use futures_util::StreamExt;
-use serde::Deserialize;
 use std::sync::Arc;
 
 /// What is in a directory, or matches a pattern, line by line.
@@ -161,13 +159,6 @@ pub(crate) async fn abandon(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What a chunk adds up to.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ChunkQuery {
-    checksum: Checksum,
-}
-
 /// Takes a chunk in.
 pub(crate) async fn put_chunk(
     State(cloud): State<Arc<Cloud>>,
@@ -176,8 +167,12 @@ pub(crate) async fn put_chunk(
     Question(query): Question<ChunkQuery>,
     request: Request,
 ) -> Answer<StatusCode> {
-    let pieces = pieces(request.into_body());
-    service::put_chunk(&cloud, &caller, &id, (chunk, query.checksum), pieces).await?;
+    let mut body = BodyPieces::new(request.into_body());
+    let put = service::put_chunk(&cloud, &caller, &id, (chunk, query), &mut body).await;
+    if put.is_err() {
+        body.refuse();
+    }
+    put?;
     Ok(StatusCode::NO_CONTENT)
 }
 

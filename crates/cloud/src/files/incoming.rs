@@ -13,32 +13,51 @@ const PIECES_AHEAD: usize = 4;
 /// How long nothing may arrive.
 const STILL: Duration = Duration::from_secs(60);
 
-/// The pieces of a body as they arrive. An error ends them.
+/// The body of a request, piece by piece.
+pub(crate) struct BodyPieces(BodyDataStream);
+
+impl BodyPieces {
+    /// Reads this body.
+    pub(crate) fn new(body: Body) -> Self {
+        BodyPieces(body.into_data_stream())
+    }
+
+    /// The next piece; nothing at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>> {
+        match tokio::time::timeout(STILL, self.0.next()).await {
+            Ok(None) => Ok(None),
+            Ok(Some(Ok(piece))) => Ok(Some(piece)),
+            Ok(Some(Err(source))) => {
+                let message = "the content did not arrive whole: send it again";
+                Err(Error::invalid(message).because(source))
+            }
+            Err(_) => Err(Error::new(Kind::Timeout, "nothing more arrived")),
+        }
+    }
+
+    /// Reads on after a refusal, in the background, so that it can be heard.
+    pub(crate) fn refuse(self) {
+        tokio::spawn(drain(self.0));
+    }
+}
+
+/// The pieces of a body as they arrive, for a thread that may wait. An error ends them.
 pub(crate) fn pieces(body: Body) -> mpsc::Receiver<Result<Bytes>> {
     let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
-    let mut stream = body.into_data_stream();
+    let mut body = BodyPieces::new(body);
     tokio::spawn(async move {
         loop {
             let next = tokio::select! {
-                next = tokio::time::timeout(STILL, stream.next()) => next,
-                () = sender.closed() => return drain(stream).await,
+                next = body.next() => next,
+                () = sender.closed() => return drain(body.0).await,
             };
-            let piece = match next {
-                Ok(None) => return,
-                Ok(Some(Ok(piece))) => Ok(piece),
-                Ok(Some(Err(source))) => {
-                    let message = "the content did not arrive whole: send it again";
-                    Err(Error::invalid(message).because(source))
-                }
-                Err(_) => Err(Error::new(Kind::Timeout, "nothing more arrived")),
-            };
+            let Some(piece) = next.transpose() else { return };
             let is_over = piece.is_err();
-            if is_over {
-                let _ = sender.send(piece).await;
-                return;
-            }
-            if sender.send(piece).await.is_err() {
-                return drain(stream).await;
+            let is_refused = sender.send(piece).await.is_err();
+            match (is_over, is_refused) {
+                (false, false) => {}
+                (false, true) => return drain(body.0).await,
+                (true, _) => return,
             }
         }
     });

@@ -1,18 +1,18 @@
 //! The rules of users' files: what may be done where, and in which order, so that a quota holds and
 //! a file is never seen in part.
 
-use super::incoming::Incoming;
+use super::incoming::{BodyPieces, Incoming};
 use super::place::{PermittedPath, place};
-use super::staging::{Existing, Staged, allocate};
+use super::staging::{Existing, Staged, Told, allocate};
 use super::stores::{Condition, Publication, Renaming};
 use super::usage::measure;
 use crate::Cloud;
 use crate::blocking::blocking;
 use crate::http::Caller;
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use contract::api::file::{
-    Attributes, Begin, Checksums, Chunks, Completed, DiskUsage, Entry, EntryKind, FILE_BYTES_MAX,
-    PutQuery, Relocate, SOURCE_BYTES_MAX, Upload,
+    Attributes, Begin, Checksums, ChunkQuery, Chunks, Completed, DiskUsage, Entry, EntryKind,
+    FILE_BYTES_MAX, PutQuery, Relocate, SOURCE_BYTES_MAX, Upload,
 };
 use contract::checksum::{Checksum, Summing};
 use contract::path::Access;
@@ -232,11 +232,22 @@ pub(crate) async fn put_chunk(
     cloud: &Cloud,
     caller: &Caller,
     id: &str,
-    (chunk, checksum): (u64, Checksum),
-    pieces: Pieces,
+    (chunk, query): (u64, ChunkQuery),
+    body: &mut BodyPieces,
 ) -> Result<()> {
+    let told = Told::of(&query)?;
     let staged = find(cloud, caller, id).await?;
-    blocking(move || staged.put(chunk, checksum, pieces)).await
+    let mut receiving = blocking(move || staged.receive(chunk, told)).await?;
+    while let Some(mut piece) = body.next().await? {
+        while !piece.is_empty() {
+            let taken = receiving.take(&piece)?;
+            piece.advance(taken);
+            if receiving.is_full() {
+                receiving = blocking(move || receiving.flush()).await?;
+            }
+        }
+    }
+    blocking(move || receiving.finish()).await
 }
 
 /// Takes the chunks that are the same in the file that is there.

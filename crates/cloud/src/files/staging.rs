@@ -19,11 +19,13 @@
 //! A lock on `data` keeps writers of chunks and the end of the upload apart: after the file was
 //! published nobody writes into it any more.
 
+mod receiving;
 mod summed;
+
+pub(crate) use receiving::{Receiving, Told};
 
 use super::make_private;
 use super::stores::{disk_full, missing};
-use bytes::Bytes;
 use contract::api::file::{Begin, Chunks, Completed, Entry, Span};
 use contract::checksum::{CHECKSUM_BYTES, Checksum, Summing};
 use contract::{Error, Kind, Result};
@@ -38,7 +40,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use summed::{Changed, Summed};
 use tempfile::TempDir;
-use tokio::sync::{Mutex as Turn, mpsc};
+use tokio::sync::Mutex as Turn;
 use tokio::task::JoinHandle;
 
 /// Where uploads of one datacenter are kept.
@@ -257,13 +259,8 @@ impl Staged {
         Ok(self.chunks.spans(|index| parts.get(index).is_none()))
     }
 
-    /// Takes a chunk in, piece by piece.
-    pub(crate) fn put(
-        &self,
-        index: u64,
-        expected: Checksum,
-        mut pieces: mpsc::Receiver<Result<Bytes>>,
-    ) -> Result<()> {
+    /// Begins to take a chunk in.
+    pub(crate) fn receive(self, index: u64, told: Told) -> Result<Receiving> {
         let (offset, length) = self.place(index)?;
         let data = self.open_data()?;
         let locked = flock(&data, FlockOperation::NonBlockingLockShared);
@@ -273,36 +270,10 @@ impl Staged {
         }
         let writing = self.summed.write(&self.id, index);
         self.mark(index, None)?;
-        let mut writer = RangeWriter::open(&self.data(), offset).map_err(refused)?;
-        let (mut sum, mut done) = (Summing::new(), 0);
-        while let Some(piece) = pieces.blocking_recv() {
-            let piece = piece?;
-            if piece.len() as u64 > length - done {
-                let message = "the chunk is longer than the upload says";
-                return Err(Error::invalid(message).with("chunk", index).with("bytes", length));
-            }
-            sum.add(&piece);
-            writer.write(&piece).map_err(refused)?;
-            done += piece.len() as u64;
-        }
-        if done < length {
-            let message = "the chunk is shorter than the upload says, or did not arrive whole";
-            return Err(Error::invalid(message).with("chunk", index).with("bytes", done));
-        }
-        if sum.checksum() != expected {
-            let message = "the chunk is not what its checksum says: send it again";
-            return Err(Error::new(Kind::Damaged, message)
-                .with("chunk", index)
-                .with("expected", expected)
-                .with("found", sum.checksum()));
-        }
-        let is_on_disk = writer.finish().map_err(refused)?;
-        if !is_on_disk && offset / FLUSH_BYTES != (offset + length) / FLUSH_BYTES {
-            data.sync_data().map_err(refused)?;
-        }
-        self.mark(index, Some(expected))?;
-        writing.done(expected, changed(&data)?);
-        Ok(())
+        let writer = RangeWriter::open(&self.data(), offset).map_err(refused)?;
+        let sum = Summing::new();
+        let (staged, done) = (self, 0);
+        Ok(Receiving { staged, index, offset, length, done, sum, told, writer, writing, data })
     }
 
     /// Takes the chunks that are the same in `existing`.

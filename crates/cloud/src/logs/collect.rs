@@ -147,7 +147,15 @@ impl Collector {
             let begin = before.archived;
             let unread = self.news.lag(replica, begin);
             let (directory, kept) = (directory.clone(), Kept { max: self.log_bytes_max, unread });
-            let (after, bytes) = blocking(move || take(&directory, before, piece, kept)).await?;
+            let (after, bytes) = match blocking(move || take(&directory, before, piece, kept)).await
+            {
+                Ok(taken) => taken,
+                Err(error) => {
+                    // A full disk may have taken a part of it: the next look finds out.
+                    self.replicas.remove(&replica);
+                    return Err(error);
+                }
+            };
             *progress = after;
             self.news.print(replica, begin, bytes);
         }

@@ -177,6 +177,21 @@ pub struct PutQuery {
     pub modified_ms: Option<u64>,
 }
 
+/// How to send a chunk of an upload: one of the two says what it adds up to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct ChunkQuery {
+    /// What it must add up to.
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    #[schema(value_type = Option<String>)]
+    pub checksum: Option<Checksum>,
+    /// Whether the checksum follows the bytes of the chunk, as
+    /// [`crate::checksum::CHECKSUM_BYTES`] more bytes. The sender computes it while it reads.
+    #[serde(default)]
+    pub is_checked: bool,
+}
+
 /// Begins, or continues, an upload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -418,6 +418,8 @@ fn undelivered(verdict: Verdict, error: &Error, record: &mut JobRecord) -> Verdi
 struct Files {
     directory: JobDirectory,
     logs: BTreeMap<ReplicaId, Segments>,
+    /// Bytes that a replica printed and that could not be written, as on a full disk.
+    lost: BTreeMap<ReplicaId, u64>,
     metrics: Option<Segments>,
     /// Whether the job ends with its submitter, so that nothing need survive a power failure.
     is_leashed: bool,
@@ -431,6 +433,7 @@ impl Files {
         Files {
             directory: directory.clone(),
             logs: BTreeMap::new(),
+            lost: BTreeMap::new(),
             metrics: None,
             is_leashed: directory.is_leashed(),
             has_failed: false,
@@ -438,14 +441,51 @@ impl Files {
         }
     }
 
+    /// Adds to a log. Where bytes before these could not be written, it says so first.
     fn append_log(&mut self, replica: ReplicaId, bytes: &[u8]) -> Result<()> {
+        let lost = self.lost.get(&replica).copied().unwrap_or(0);
+        if lost > 0 {
+            let gap = format!("\n[{lost} bytes could not be written here: was the disk full?]\n");
+            if let Err(error) = self.append_raw(replica, gap.as_bytes()).1 {
+                *self.lost.entry(replica).or_default() += bytes.len() as u64;
+                return Err(error);
+            }
+            self.lost.remove(&replica);
+        }
+        let (written, outcome) = self.append_raw(replica, bytes);
+        let missing = (bytes.len() as u64).saturating_sub(written);
+        if missing > 0 {
+            *self.lost.entry(replica).or_default() += missing;
+        }
+        outcome
+    }
+
+    /// Adds to a log; how many bytes were written.
+    fn append_raw(&mut self, replica: ReplicaId, bytes: &[u8]) -> (u64, Result<()>) {
         let log = match self.logs.entry(replica) {
             std::collections::btree_map::Entry::Occupied(log) => log.into_mut(),
             std::collections::btree_map::Entry::Vacant(vacant) => {
-                vacant.insert(Segments::open(&self.directory.log(replica), LOG_LIMITS)?)
+                match Segments::open(&self.directory.log(replica), LOG_LIMITS) {
+                    Ok(log) => vacant.insert(log),
+                    Err(error) => return (0, Err(error)),
+                }
             }
         };
-        log.append(bytes)
+        let before = log.end();
+        let outcome = log.append(bytes);
+        (log.end() - before, outcome)
+    }
+
+    /// Says at the end of each log what is missing there; where there is still no room, in the
+    /// record.
+    fn tell_lost(&mut self, record: &mut JobRecord) {
+        let replicas: Vec<ReplicaId> = self.lost.keys().copied().collect();
+        for replica in replicas {
+            if self.append_log(replica, b"").is_err() {
+                let bytes = self.lost.remove(&replica).unwrap_or(0);
+                record.notes.push(format!("{bytes} bytes of the log of {replica} were lost"));
+            }
+        }
     }
 
     fn append_metrics(&mut self, replica: ReplicaId, lines: &[serde_json::Value]) -> Result<()> {
@@ -475,10 +515,16 @@ impl Files {
     /// than what it printed, which its own logs have too.
     async fn write_down(&mut self, record: &mut JobRecord) -> Result<()> {
         let deadline = Instant::now() + FULL_DISK;
+        self.tell_lost(record);
         loop {
             match self.write(record) {
                 Err(error) if Instant::now() < deadline => self.note(Err(error)),
                 outcome => return outcome,
+            }
+            if self.logs.len() + self.lost.len() > 0 {
+                let note = "the disk was full: what its replicas printed was removed to make room";
+                record.notes.push(note.to_owned());
+                self.lost.clear();
             }
             // Files that are still open would keep their room.
             self.logs.clear();

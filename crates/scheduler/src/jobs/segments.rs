@@ -56,6 +56,11 @@ impl Segments {
         Ok(Segments { directory: directory.to_owned(), limits, file, begin, bytes })
     }
 
+    /// The place behind the last byte.
+    pub fn end(&self) -> u64 {
+        self.begin + self.bytes
+    }
+
     /// Writes at the end of the stream.
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let refused = |source| broken(&self.directory, source);
