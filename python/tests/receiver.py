@@ -89,9 +89,8 @@ def make_data(folder, files=4, packed=False):
 class Receiver:
     """A server, somebody who is logged in there, and their trainings."""
 
-    def __init__(self, folder, config, listen):
+    def __init__(self, folder, config):
         self.folder = folder
-        self.listen = listen
         self.port = free_port()
         self.data = folder / "data"
         self.config = folder / "cloud.yaml"
@@ -112,7 +111,7 @@ class Receiver:
     def start(self):
         """Starts it, again if it was killed, and waits until it can be reached."""
         self.log = open(self.folder / "server.log", "ab")  # noqa: SIM115 (closed with the server)
-        command = ["paddlecloud", "serve", "-listen", f"{self.listen}:{self.port}"]
+        command = ["paddlecloud", "serve", "-listen", f"127.0.0.1:{self.port}"]
         command += ["-data_dir", str(self.data), "-config", str(self.config)]
         environment = {**os.environ, "PATH": processes.PATH}
         self.process = subprocess.Popen(
@@ -218,9 +217,9 @@ class Receiver:
 
 
 @contextlib.contextmanager
-def running(folder, config, listen="127.0.0.1"):
+def running(folder, config):
     """A receiver that is gone afterwards."""
-    receiver = Receiver(folder, config, listen)
+    receiver = Receiver(folder, config)
     try:
         yield receiver
     finally:

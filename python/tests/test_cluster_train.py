@@ -6,7 +6,6 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -471,14 +470,8 @@ datacenters:
   queues: [{{name: mpi-queue, hostfile: "127.0.0.1 slots=2\\n", ranks: 2}}]
 stores: [{{url: "file://{store}"}}]
 """
-    # Nodes are told the machine's own addresses.
-    with running(tmp_path, config, listen="0.0.0.0") as receiver:
-        receiver.program(hook=HOOK.replace("echo", TELL_STAGE + "echo"))
-        log = check_two_nodes(receiver, store, "mpi-queue")
-        stage = json.loads(re.search(r"PADDLE_STAGE=(\{.*\})", log).group(1))
-        assert stage["url"].endswith(f":{receiver.port}")
-        if has_other_address():
-            assert "127.0.0.1" not in stage["url"] and "[NOTE]" not in receiver.printed
+    with running(tmp_path, config) as receiver:
+        check_two_nodes(receiver, store, "mpi-queue")
 
 
 def test_nodes_of_slurm_and_a_time_limit_of_slurm_that_strikes(tmp_path, store):
@@ -496,7 +489,6 @@ stores: [{{url: "file://{store}"}}]
             late = make_data(store / "late/toy")
             receiver.program(hook=HOOK.replace("echo", "sleep 1000; echo"))
             limited = receiver.train(late, "--where", "quick", name="limited")
-            receiver.program()
             check_two_nodes(receiver, store, "long")
             output = receiver.wait(limited, "failed")
             reason = "Slurm ended it after the time limit of its partition"
@@ -509,28 +501,15 @@ stores: [{{url: "file://{store}"}}]
                 assert (late / f"output/log/rank-0000{rank}/train.log").is_file()
 
 
-def has_other_address():
-    """Whether this machine has an address beside that of the loopback interface."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            return False
-        return not probe.getsockname()[0].startswith("127.")
-
-
 def check_two_nodes(receiver, store, queue):
-    """What the nodes of a training printed."""
     work_dir = make_data(store / "toy")
-    if not (receiver.programs / "conf.py").exists():
-        receiver.program()
+    receiver.program()
     job = receiver.train(work_dir, "--where", queue)
     receiver.wait(job, "succeeded")
     log = receiver.logs(job)
     assert sorted(files_of(log, "train")) == [0, 1]
     assert (work_dir / "output/output/rank-00000/pass-00000/done").is_file()
     assert (work_dir / "output/log/rank-00001/train.log").is_file()
-    return log
 
 
 def run_demo(receiver, name, *flags):

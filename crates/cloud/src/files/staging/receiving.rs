@@ -2,7 +2,7 @@
 //!
 //! Bytes are summed and put into the memory that the disk writes from by the task that receives
 //! them, while the processor has them at hand; only the writes themselves go to a thread that may
-//! wait. Handing every piece to such a thread cost a fifth of an upload.
+//! wait.
 
 use super::summed::Writing;
 use super::{FLUSH_BYTES, Staged, changed, refused};
