@@ -35,6 +35,7 @@ fn replica_set(name: &str, label: &str, replicas: u32, verb: &[&str]) -> Value {
     ];
     let env: Vec<Value> = told.map(variable).into_iter().chain(own.map(field)).collect();
     let labels = json!({label: "words"});
+    let command = [&["paddle_k8s"], verb].concat();
     json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name},
         "spec": {
@@ -48,7 +49,7 @@ fn replica_set(name: &str, label: &str, replicas: u32, verb: &[&str]) -> Value {
                     "containers": [{
                         "name": "paddle",
                         "image": IMAGE,
-                        "command": [&["paddle_k8s"], verb].concat(),
+                        "command": command,
                         "env": env,
                     }],
                 },
