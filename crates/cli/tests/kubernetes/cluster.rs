@@ -36,23 +36,23 @@ impl Cluster {
     /// The cluster; `None`, with a word about it, where there is none.
     pub(crate) fn find() -> Option<Cluster> {
         let home = home()?;
-        let _guard = TURN.read().unwrap_or_else(PoisonError::into_inner);
-        Some(Cluster { home, _turn: Turn::Shared { _guard, _processors: None } })
+        let guard = TURN.read().unwrap_or_else(PoisonError::into_inner);
+        Some(Cluster { home, _turn: Turn::Shared { _guard: guard, _processors: None } })
     }
 
     /// The cluster, with processors that no other story asks for.
     pub(crate) fn with_processors() -> Option<Cluster> {
         let home = home()?;
-        let _processors = Some(PROCESSORS.lock().unwrap_or_else(PoisonError::into_inner));
-        let _guard = TURN.read().unwrap_or_else(PoisonError::into_inner);
-        Some(Cluster { home, _turn: Turn::Shared { _guard, _processors } })
+        let processors = Some(PROCESSORS.lock().unwrap_or_else(PoisonError::into_inner));
+        let guard = TURN.read().unwrap_or_else(PoisonError::into_inner);
+        Some(Cluster { home, _turn: Turn::Shared { _guard: guard, _processors: processors } })
     }
 
     /// The cluster, with nothing else on it: for a story that fills it, or changes what all see.
     pub(crate) fn alone() -> Option<Cluster> {
         let home = home()?;
-        let _guard = TURN.write().unwrap_or_else(PoisonError::into_inner);
-        Some(Cluster { home, _turn: Turn::Alone { _guard } })
+        let guard = TURN.write().unwrap_or_else(PoisonError::into_inner);
+        Some(Cluster { home, _turn: Turn::Alone { _guard: guard } })
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
