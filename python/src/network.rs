@@ -71,6 +71,7 @@ impl Batch {
 
     /// The batch as bytes, for another process; `names` are those of the data layers, for an error
     /// about a number that is NaN or infinite. It cannot be run any more.
+    #[expect(clippy::needless_pass_by_value, reason = "Python hands over an owned list")]
     fn pack<'py>(&self, py: Python<'py>, names: Vec<String>) -> PyResult<Bound<'py, PyBytes>> {
         let batch = self.take_given()?;
         if let Some(place) = parcel::not_finite(&batch) {

@@ -44,7 +44,7 @@ fn put(staged: &Staged, index: u64, bytes: &[u8], sum: Checksum) -> Result<()> {
         0 => Told::Before(sum),
         _ => Told::After(Vec::new()),
     };
-    let behind = if index % 2 == 0 { &[][..] } else { &sum.0[..] };
+    let behind = if index.is_multiple_of(2) { &[][..] } else { &sum.0[..] };
     let mut chunk = staged.again().receive(index, told)?;
     let bytes = [bytes, behind].concat();
     for mut piece in bytes.chunks(1000) {
