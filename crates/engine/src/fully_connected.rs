@@ -41,19 +41,13 @@ impl Fused for FullyConnected {
         widely(
             #[inline(always)]
             || {
-                if !self.is_relu {
-                    for row in output.chunks_exact_mut(self.width) {
-                        row.iter_mut().zip(b).for_each(|(number, bias)| *number += bias);
-                    }
+                for row in output.chunks_exact_mut(self.width) {
+                    row.iter_mut().zip(b).for_each(|(number, bias)| *number += bias);
                 }
-                let rows = output.chunks_exact_mut(self.width);
-                for (row, above) in rows.zip(above.chunks_exact_mut(self.width)) {
-                    for ((number, bias), above) in row.iter_mut().zip(b).zip(above) {
-                        let sum = *number + bias;
-                        *above = u8::from(sum > 0.0);
-                        // What is no number stays none, so that it is found.
-                        *number = if sum <= 0.0 { 0.0 } else { sum };
-                    }
+                for (number, above) in output.iter_mut().zip(&mut above) {
+                    *above = u8::from(*number > 0.0);
+                    // What is no number stays none, so that it is found.
+                    *number = if *number <= 0.0 { 0.0 } else { *number };
                 }
             },
         );
@@ -69,19 +63,14 @@ impl Fused for FullyConnected {
         widely(
             #[inline(always)]
             || {
-                let rows = gradient.chunks_exact(self.width);
-                if !self.is_relu {
-                    rows.for_each(|row| add(&mut bias, row));
-                    return;
-                }
-                for (row, above) in rows.zip(above.chunks_exact(self.width)) {
-                    let done = masked.len();
-                    let pairs = row.iter().zip(above);
-                    masked.extend(pairs.map(|(number, above)| match above {
-                        0 => 0.0,
-                        _ => *number,
-                    }));
-                    add(&mut bias, &masked[done..]);
+                let pairs = gradient.iter().zip(above);
+                masked.extend(pairs.map(|(number, above)| match above {
+                    0 => 0.0,
+                    _ => *number,
+                }));
+                let gradient = if self.is_relu { &masked[..] } else { gradient };
+                for row in gradient.chunks_exact(self.width) {
+                    bias.iter_mut().zip(row).for_each(|(sum, number)| *sum += number);
                 }
             },
         );
@@ -99,11 +88,6 @@ impl Fused for FullyConnected {
         }
         found
     }
-}
-
-#[inline(always)]
-fn add(sums: &mut [f32], row: &[f32]) {
-    sums.iter_mut().zip(row).for_each(|(sum, number)| *sum += number);
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! Products of matrices that lie in slices, for operations written by hand: Burn's own make a new
 //! tensor of each result, where here one piece of memory is written again and again.
 
-mod narrow;
-
 use std::ops::Range;
 
 /// A matrix in a slice, or the transposed one of another.
@@ -43,10 +41,6 @@ impl<'a> Matrix<'a> {
         self.columns
     }
 
-    fn at(&self, row: usize, column: usize) -> f32 {
-        self.values[row * self.row_stride + column * self.column_stride]
-    }
-
     /// Appends these columns of a row to `out`.
     pub(crate) fn append_row(&self, row: usize, columns: Range<usize>, out: &mut Vec<f32>) {
         let row = &self.values[row * self.row_stride..];
@@ -83,9 +77,6 @@ pub(crate) fn product(a: Matrix<'_>, b: Matrix<'_>) -> Vec<f32> {
         return vec![0.0; elements];
     }
     let is_shared = elements * a.columns >= SHARED_WORK && rayon::current_num_threads() > 1;
-    if !is_shared && let Some(narrow) = narrow::product(a, b) {
-        return narrow;
-    }
     let parallelism = match is_shared {
         true => gemm::Parallelism::Rayon(0),
         false => gemm::Parallelism::None,

@@ -15,7 +15,6 @@ use crate::layer::{Layer, Plan, Run};
 use crate::row_sums::RowLists;
 use crate::shape::{self, Level, Shape};
 use crate::topology::{Checked, Topology};
-use crate::vector::widely;
 use burn::tensor::Tensor;
 use contract::Result;
 use std::collections::{BTreeMap, BTreeSet};
@@ -209,17 +208,23 @@ impl Fused for Gather {
 
     fn forward(&self, inputs: &[&[f32]]) -> Vec<f32> {
         let table = inputs[0];
-        let mut output = Vec::with_capacity(self.rows * self.width);
-        widely(
-            #[inline(always)]
-            || {
-                for row in 0..self.rows {
-                    for Columns { width, source, .. } in &self.columns {
-                        source.append(row, *width, table, &mut output);
+        let mut output = vec![0.0; self.rows * self.width];
+        for (row, output) in output.chunks_exact_mut(self.width).enumerate() {
+            for Columns { first, width, source } in &self.columns {
+                let output = &mut output[*first..first + width];
+                match source {
+                    Source::Fed(values) => output.copy_from_slice(&values[row * width..][..*width]),
+                    Source::Rows(lists) => {
+                        for entry in lists.offsets[row]..lists.offsets[row + 1] {
+                            let from = &table[lists.rows[entry] as usize * width..][..*width];
+                            let weight = lists.weight(entry);
+                            let pairs = output.iter_mut().zip(from);
+                            pairs.for_each(|(sum, number)| *sum += weight * number);
+                        }
                     }
                 }
-            },
-        );
+            }
+        }
         output
     }
 
@@ -228,49 +233,18 @@ impl Fused for Gather {
             return Vec::new();
         }
         let mut table = vec![0.0; inputs[0].len()];
-        widely(
-            #[inline(always)]
-            || {
-                for (row, gradient) in gradient.chunks_exact(self.width).enumerate() {
-                    for Columns { first, width, source } in &self.columns {
-                        let Source::Rows(lists) = source else { continue };
-                        let change = &gradient[*first..first + width];
-                        for entry in lists.offsets[row]..lists.offsets[row + 1] {
-                            let to = &mut table[lists.rows[entry] as usize * width..][..*width];
-                            add_scaled(to, lists.weight(entry), change);
-                        }
-                    }
+        for (row, gradient) in gradient.chunks_exact(self.width).enumerate() {
+            for Columns { first, width, source } in &self.columns {
+                let Source::Rows(lists) = source else { continue };
+                let change = &gradient[*first..first + width];
+                for entry in lists.offsets[row]..lists.offsets[row + 1] {
+                    let to = &mut table[lists.rows[entry] as usize * width..][..*width];
+                    let weight = lists.weight(entry);
+                    let pairs = to.iter_mut().zip(change);
+                    pairs.for_each(|(sum, number)| *sum += weight * number);
                 }
-            },
-        );
+            }
+        }
         vec![table]
     }
-}
-
-impl Source {
-    /// Appends the columns of a row.
-    #[inline(always)]
-    fn append(&self, row: usize, width: usize, table: &[f32], output: &mut Vec<f32>) {
-        let lists = match self {
-            Source::Fed(values) => {
-                return output.extend_from_slice(&values[row * width..][..width]);
-            }
-            Source::Rows(lists) => lists,
-        };
-        let from = |entry: usize| &table[lists.rows[entry] as usize * width..][..width];
-        let entries = lists.offsets[row]..lists.offsets[row + 1];
-        if entries.len() == 1 && lists.weights.is_none() {
-            return output.extend_from_slice(from(entries.start));
-        }
-        let done = output.len();
-        output.resize(done + width, 0.0);
-        for entry in entries {
-            add_scaled(&mut output[done..], lists.weight(entry), from(entry));
-        }
-    }
-}
-
-#[inline(always)]
-fn add_scaled(sums: &mut [f32], weight: f32, numbers: &[f32]) {
-    sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += weight * number);
 }
