@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use contract::{Error, Kind};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use std::sync::{Arc, OnceLock};
 
 /// The process lives.
@@ -52,15 +53,15 @@ pub(crate) async fn figures(State(cloud): State<Arc<Cloud>>) -> Answer<Response>
     Ok((kind, cloud.metrics.render()).into_response())
 }
 
-/// The recorder of this process; there can be one only.
-pub(crate) fn recorder() -> contract::Result<metrics_exporter_prometheus::PrometheusHandle> {
-    static HANDLE: OnceLock<metrics_exporter_prometheus::PrometheusHandle> = OnceLock::new();
-    if let Some(handle) = HANDLE.get() {
-        return Ok(handle.clone());
-    }
-    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
-    let handle = recorder.handle();
-    // A program that has set up a recorder of its own keeps it; ours is then empty.
-    let _ = metrics::set_global_recorder(recorder);
-    Ok(HANDLE.get_or_init(|| handle).clone())
+/// The recorder of this process; there can be one only, however many servers start at once.
+pub(crate) fn recorder() -> PrometheusHandle {
+    static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+    let install = || {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let handle = recorder.handle();
+        // A program that has set up a recorder of its own keeps it; ours is then empty.
+        let _ = metrics::set_global_recorder(recorder);
+        handle
+    };
+    HANDLE.get_or_init(install).clone()
 }

@@ -137,7 +137,7 @@ impl Server {
             address: std::sync::OnceLock::new(),
             identity: random::word::<20>()?,
             is_alone: lock.is_some(),
-            metrics: health::recorder()?,
+            metrics: health::recorder(),
             config,
             outside,
             database,
