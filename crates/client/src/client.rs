@@ -3,7 +3,7 @@
 use crate::body;
 use crate::config::{Config, Datacenter, config_file};
 use crate::edit;
-use crate::jobs::OUTAGE_MAX;
+use crate::retry::OUTAGE_MAX;
 use crate::retry::Repeat;
 use crate::tokens::{Held, Tokens, is_token};
 use crate::transport::{Call, Content, Transport};

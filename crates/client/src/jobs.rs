@@ -2,6 +2,7 @@
 
 use crate::client::{Client, Rows, get, send};
 use crate::retry::Repeat;
+use crate::retry::{self, POLL_FIRST, POLL_MAX};
 use crate::tokens::hex;
 use crate::transport::{Call, Content};
 use contract::api::job::{Event, Job, JobDetail, Kill, Scale, Submit, Why, Worker};
@@ -11,11 +12,6 @@ use contract::state::State;
 use contract::{Error, Kind, Result};
 use std::time::{Duration, Instant};
 use ureq::http::Method;
-
-/// How long a server may be away while somebody waits for a job.
-pub(crate) const OUTAGE_MAX: Duration = Duration::from_secs(300);
-const POLL_FIRST: Duration = Duration::from_millis(200);
-const POLL_MAX: Duration = Duration::from_secs(2);
 
 /// Which jobs of a list.
 #[derive(Debug, Clone, Default)]
@@ -118,24 +114,7 @@ impl Client {
 
     /// Asks again while the server is away, for some minutes, or as [`Client::with_patience`] says.
     pub fn patiently<T>(&self, ask: impl Fn() -> Result<T>) -> Result<T> {
-        let mut lost: Option<Instant> = None;
-        let mut pause = POLL_FIRST;
-        loop {
-            match ask() {
-                Err(error) if error.kind().is_retryable() => {
-                    let since = *lost.get_or_insert_with(|| {
-                        (self.notice)(&format!("{}; trying again", error.chain()));
-                        Instant::now()
-                    });
-                    if since.elapsed() >= self.patience {
-                        return Err(error);
-                    }
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(POLL_MAX);
-                }
-                answer => return answer,
-            }
-        }
+        retry::patiently(self.patience, |line| (self.notice)(line), ask)
     }
 }
 

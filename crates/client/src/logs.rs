@@ -4,8 +4,8 @@
 //! is restarted, it comes back with these cursors: nothing is shown twice and nothing is missing.
 
 use crate::client::{Client, get};
-use crate::jobs::OUTAGE_MAX;
-use contract::api::log::{HEARTBEAT_SECONDS, LogPiece, LogQuery};
+use crate::retry::OUTAGE_MAX;
+use contract::api::log::{ANSWER_BYTES_MAX, HEARTBEAT_SECONDS, LogPiece, LogQuery};
 use contract::api::path;
 use contract::state::State;
 use contract::{Error, Kind, Result};
@@ -54,8 +54,7 @@ impl Client {
             for piece in pieces {
                 see(piece)?;
             }
-            // The last lines are all there at once; a whole log comes in parts.
-            if query.tail.is_some() || !has_more {
+            if !has_more {
                 return Ok(());
             }
             query.cursors = Some(bounded(&cursors)?);
@@ -118,6 +117,8 @@ impl Follow<'_> {
                     }
                     Ok(Line::Empty) => {
                         self.stream = Some(stream);
+                        // Who begins to print from now on is read from the beginning.
+                        self.query.tail = None;
                         return Ok(Some(Seen::Quiet));
                     }
                     Ok(Line::None) => self.ended()?,
@@ -151,6 +152,7 @@ impl Follow<'_> {
 
     fn take(&mut self, piece: LogPiece) {
         self.pause = PAUSE_FIRST;
+        self.query.tail = None;
         remember(&mut self.cursors, std::slice::from_ref(&piece));
         self.ready.push_back(Seen::Piece(piece));
     }
@@ -165,18 +167,14 @@ impl Follow<'_> {
         }
         // What was printed between the last piece and the end.
         let mut rest = LogQuery { follow: false, ..self.query.clone() };
-        loop {
-            if !self.cursors.is_empty() {
-                rest.cursors = Some(bounded(&self.cursors)?);
-            }
-            let pieces = self.client.patiently(|| self.client.pieces(&self.job, &rest))?;
-            let has_more = remember(&mut self.cursors, &pieces);
-            self.ready.extend(pieces.into_iter().filter(has_news).map(Seen::Piece));
-            if !has_more {
-                self.is_over = true;
-                return Ok(());
-            }
+        if !self.cursors.is_empty() {
+            rest.cursors = Some(bounded(&self.cursors)?);
         }
+        let pieces = self.client.patiently(|| self.client.pieces(&self.job, &rest))?;
+        // If it was too much for one answer, the rest is followed again.
+        self.is_over = !remember(&mut self.cursors, &pieces);
+        self.ready.extend(pieces.into_iter().filter(has_news).map(Seen::Piece));
+        Ok(())
     }
 
     fn broke(&mut self, error: Error) -> Result<()> {
@@ -220,14 +218,13 @@ fn has_news(piece: &LogPiece) -> bool {
     !piece.text.is_empty() || piece.skipped_bytes > 0
 }
 
-/// Notes how far each replica was read; whether there may be more.
+/// Notes how far each replica was read; whether it was so much that there may be more.
 fn remember(cursors: &mut Cursors, pieces: &[LogPiece]) -> bool {
-    let mut has_more = false;
     for piece in pieces {
-        has_more |= has_news(piece);
         cursors.insert(piece.worker.clone(), piece.cursor.clone());
     }
-    has_more
+    // A full answer may end a few bytes earlier, before a character that did not fit.
+    pieces.iter().map(|piece| piece.text.len()).sum::<usize>() >= ANSWER_BYTES_MAX / 2
 }
 
 fn bounded(cursors: &Cursors) -> Result<String> {

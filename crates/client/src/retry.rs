@@ -1,10 +1,10 @@
-//! When a call is made again. Pure.
+//! When a call is made again.
 //!
 //! A call that failed before anything was sent may always be repeated. One that was sent may have
 //! been carried out; it is repeated only if twice is the same as once.
 
-use contract::Kind;
-use std::time::Duration;
+use contract::{Kind, Result};
+use std::time::{Duration, Instant};
 
 /// Whether a call may reach the server twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +54,38 @@ pub(crate) fn decide(
         Some(asked) if asked > PAUSE_MAX => None,
         Some(asked) => Some(asked.max(spread)),
         None => Some(spread),
+    }
+}
+
+/// How long a server may be away, to be started again for example.
+pub(crate) const OUTAGE_MAX: Duration = Duration::from_secs(300);
+/// Pauses while it is.
+pub(crate) const POLL_FIRST: Duration = Duration::from_millis(200);
+pub(crate) const POLL_MAX: Duration = Duration::from_secs(2);
+
+/// Asks again while the server is away, for as long as `patience`; `notice` is told once.
+pub(crate) fn patiently<T>(
+    patience: Duration,
+    notice: impl Fn(&str),
+    ask: impl Fn() -> Result<T>,
+) -> Result<T> {
+    let mut lost: Option<Instant> = None;
+    let mut pause = POLL_FIRST;
+    loop {
+        match ask() {
+            Err(error) if error.kind().is_retryable() => {
+                let since = *lost.get_or_insert_with(|| {
+                    notice(&format!("{}; trying again", error.chain()));
+                    Instant::now()
+                });
+                if since.elapsed() >= patience {
+                    return Err(error);
+                }
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(POLL_MAX);
+            }
+            answer => return answer,
+        }
     }
 }
 

@@ -2,10 +2,11 @@
 //! results. A receiver that is away for some minutes, to be started again for example, is waited for.
 
 use crate::body;
+use crate::client::get;
 use crate::config::Datacenter;
 use crate::files::in_parallel;
 use crate::files::receive::checked;
-use crate::retry::Repeat;
+use crate::retry::{self, OUTAGE_MAX, Repeat};
 use crate::transport::{Call, Content, Transport};
 use contract::api::cluster_train::{Awaited, NodeQuery, SCHEME, Share, SharedFile, Stage};
 use contract::api::path;
@@ -16,16 +17,16 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use ureq::http::{Method, Response};
 
 /// A receiver, asked by one of the nodes of a job.
 pub struct Receiver {
-    /// Ways to it, of which some may lead nowhere, and the one that is used.
+    /// Ways to it, of which some may lead nowhere, or to somebody else.
     transports: Vec<Transport>,
-    used: AtomicUsize,
+    /// The one that has led to it.
+    used: OnceLock<usize>,
     job: String,
     authorization: String,
     rank: u32,
@@ -33,10 +34,6 @@ pub struct Receiver {
     notice: fn(&str),
 }
 
-/// How long a receiver may be away.
-const OUTAGE_MAX: Duration = Duration::from_secs(300);
-const PAUSE_FIRST: Duration = Duration::from_millis(250);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// What is fetched at a time, and by how many threads.
 const PART_BYTES: u64 = 8 << 20;
 const THREADS: usize = 6;
@@ -62,7 +59,7 @@ impl Receiver {
         let urls = std::iter::once(&stage.url).chain(&stage.others);
         Ok(Receiver {
             transports: urls.map(transport).collect::<Result<_>>()?,
-            used: AtomicUsize::new(0),
+            used: OnceLock::new(),
             job: stage.job.clone(),
             authorization: format!("{SCHEME} {}", stage.token),
             rank,
@@ -211,57 +208,39 @@ impl Receiver {
         })
     }
 
+    /// Asks by the way that has led to the receiver; until one has, by all.
     fn once(&self, call: &Call<'_>) -> Result<Response<ureq::Body>> {
-        let headers = [("authorization", self.authorization.clone())];
-        let used = self.used.load(Ordering::Relaxed);
-        let transport = &self.transports[used];
-        transport.exchange(call, None, &headers).map_err(|error| match error.kind() {
-            Kind::Unavailable | Kind::Timeout => {
-                // Another thread may have turned to the next one already.
-                let next = (used + 1) % self.transports.len();
-                let any = Ordering::Relaxed;
-                let _ = self.used.compare_exchange(used, next, any, any);
-                error.with(
-                    "fix",
-                    "if nodes reach the receiver under another address, its administrator sets \
-                     `address:`",
-                )
+        if let Some(used) = self.used.get() {
+            return self.exchange(*used, call);
+        }
+        let (mut refusal, mut outage) = (None, None);
+        for way in 0..self.transports.len() {
+            match self.exchange(way, call) {
+                Ok(answer) => {
+                    self.used.get_or_init(|| way);
+                    return Ok(answer);
+                }
+                Err(error) if error.kind().is_retryable() => outage = Some(error),
+                Err(error) => refusal = Some(error),
             }
+        }
+        let nowhere = || Error::invalid("the job does not say where its receiver is");
+        Err(refusal.or(outage).unwrap_or_else(nowhere))
+    }
+
+    fn exchange(&self, way: usize, call: &Call<'_>) -> Result<Response<ureq::Body>> {
+        let headers = [("authorization", self.authorization.clone())];
+        let fix = "if nodes reach the receiver under another address, its administrator sets \
+                   `address:`";
+        let answer = self.transports[way].exchange(call, None, &headers);
+        answer.map_err(|error| match error.kind() {
+            Kind::Unavailable | Kind::Timeout => error.with("fix", fix),
             _ => error,
         })
     }
 
     fn patiently<T>(&self, ask: impl Fn() -> Result<T>) -> Result<T> {
-        let mut lost: Option<Instant> = None;
-        let mut pause = PAUSE_FIRST;
-        loop {
-            match ask() {
-                Err(error) if error.kind().is_retryable() => {
-                    let since = *lost.get_or_insert_with(|| {
-                        (self.notice)(&format!("{}; trying again", error.chain()));
-                        Instant::now()
-                    });
-                    if since.elapsed() >= OUTAGE_MAX {
-                        return Err(error);
-                    }
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(PAUSE_MAX);
-                }
-                answer => return answer,
-            }
-        }
-    }
-}
-
-/// A question.
-fn get(path: String, what: &'static str) -> Call<'static> {
-    Call {
-        method: Method::GET,
-        path,
-        content: Content::Nothing,
-        repeat: Repeat::Safe,
-        what,
-        answer: None,
+        retry::patiently(OUTAGE_MAX, self.notice, ask)
     }
 }
 
@@ -307,28 +286,37 @@ mod tests {
         }
     }
 
-    /// A machine has addresses that lead nowhere from others.
+    /// Answers one request; where.
+    fn server(status: &'static str, body: &'static str) -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let (mut connection, _) = listener.accept().unwrap();
+            let _ = connection.read(&mut [0; 4096]).unwrap();
+            let length = body.len();
+            let head =
+                format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close");
+            connection.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).unwrap();
+        });
+        url
+    }
+
+    /// A machine has addresses that lead nowhere from others, or to somebody else.
     #[test]
     fn a_receiver_is_looked_for_at_all_its_addresses() {
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stranger = server("404 Not Found", "nothing here");
+        let receiver = server("200 OK", "{\"ranks\":[3]}");
         let stage = Stage {
             url: format!("http://{nobody}"),
-            others: vec![format!("http://{}", listener.local_addr().unwrap())],
+            others: vec![stranger, receiver],
             ca: String::new(),
             job: "job".into(),
             token: "token".into(),
         };
-        let server = std::thread::spawn(move || {
-            let (mut connection, _) = listener.accept().unwrap();
-            let _ = connection.read(&mut [0; 4096]).unwrap();
-            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\n";
-            connection.write_all(answer).unwrap();
-            connection.write_all(b"{\"ranks\":[3]}").unwrap();
-        });
         let receiver = Receiver::open(&stage, 0, |_| ()).unwrap();
         assert_eq!(receiver.ready().unwrap(), [3]);
-        server.join().unwrap();
+        assert_eq!(receiver.used.get(), Some(&2));
     }
 
     #[test]

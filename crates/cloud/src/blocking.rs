@@ -8,6 +8,12 @@ pub(crate) async fn blocking<T: Send + 'static>(
 ) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
-        Err(error) => Err(Error::new(Kind::Io, "a task was lost").because(error)),
+        Err(error) => Err(lost(error)),
     }
+}
+
+/// Work that has panicked, or was dropped because the server stops.
+pub(crate) fn lost(error: tokio::task::JoinError) -> Error {
+    Error::new(Kind::Io, "the server gave this up in the middle: try again, and see its log")
+        .because(error)
 }

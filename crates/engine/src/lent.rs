@@ -22,7 +22,7 @@ impl<'a> Lent<'a> {
         }
     }
 
-    /// They, as a tensor, which has as many elements.
+    /// The values as a tensor of these dimensions.
     pub(crate) fn tensor(&self, dims: [usize; 2], device: &Device) -> Tensor<2> {
         let bytes = match *self {
             Lent::Slice(values) => Bytes::from_elems(values.to_vec()),

@@ -16,6 +16,7 @@ use contract::{Error, Kind, Result};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -264,7 +265,9 @@ impl Partial {
         forget_others(folder, &prefix, &own);
         let path = folder.join(&own);
         let list = folder.join(format!("{own}{LIST}"));
-        let file = File::options().create(true).truncate(false).write(true).open(&path);
+        // Nobody else may read it before it has the permissions of the file.
+        let mut options = File::options();
+        let file = options.create(true).truncate(false).write(true).mode(0o600).open(&path);
         let file = file.map_err(unwritable(target))?;
         if let Err(source) = reserve(&file, item.bytes) {
             let _ = fs::remove_file(&path);

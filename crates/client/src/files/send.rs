@@ -14,10 +14,13 @@ use std::fs::{File, Metadata};
 use std::io::{Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use ureq::http::Method;
 
 /// How often a chunk may arrive damaged, an upload may be found incomplete, or may vanish.
 const ATTEMPTS_MAX: u32 = 3;
+/// How long a server may take to end an upload, beside a second for each MiB.
+const END_MAX: Duration = Duration::from_secs(600);
 
 impl Moving<'_> {
     /// Sends a file in one request.
@@ -94,7 +97,6 @@ impl Moving<'_> {
             id: upload.id.clone(),
             sums: Mutex::new(vec![None; usize::try_from(chunks.count()).unwrap_or(0)]),
             sent: AtomicU64::new(0),
-            buffers: Mutex::default(),
         };
         if upload.existing.is_some() {
             upload = file.reuse()?;
@@ -141,8 +143,6 @@ struct Sending<'a> {
     id: String,
     sums: Mutex<Vec<Option<Checksum>>>,
     sent: AtomicU64,
-    /// Memory of chunks that were summed: the first use of fresh memory costs more than a copy.
-    buffers: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Sending<'_> {
@@ -157,12 +157,20 @@ impl Sending<'_> {
     fn complete(&self) -> Result<Completed> {
         let to = path::fill(path::UPLOAD_COMPLETE, &[&self.id]);
         let call = send(Method::POST, to, &self.checksums(), "complete an upload")?;
+        // A large file takes a while to its store. Every answer says that it goes on.
+        let deadline = Instant::now() + END_MAX + Duration::from_secs(self.item.bytes >> 20);
         loop {
             let completed: Completed =
                 self.moving.client.patiently(|| self.moving.client.ask(&call))?;
-            // A large file takes a while to its store. Every answer says that it goes on.
             if !completed.is_working {
                 return Ok(completed);
+            }
+            if Instant::now() > deadline {
+                let message = "the server is still bringing the file to its store: look at its \
+                               log, or copy again later, which goes on from here";
+                return Err(
+                    Error::new(Kind::Timeout, message).with("file", self.item.local.display())
+                );
             }
         }
     }
@@ -180,20 +188,12 @@ impl Sending<'_> {
     /// Sends a chunk as it is read, its checksum behind it: each piece is summed and sent while the
     /// processor has it at hand.
     fn send_chunk(&self, index: u64) -> Result<()> {
-        let (offset, length) = self.chunks.place(index).unwrap_or((0, 0));
+        let (_, length) = self.chunks.place(index).unwrap_or((0, 0));
         let to = path::fill(path::UPLOAD_CHUNK, &[&self.id, &index.to_string()]);
         let to = format!("{to}?is_checked=true");
         let sum = self.moving.repeatedly(|| {
-            let outcome = Arc::new(Mutex::new(None));
-            let open = || {
-                let refused = unreadable(&self.item.local);
-                let mut file = File::open(&self.item.local).map_err(&refused)?;
-                file.seek(SeekFrom::Start(offset)).map_err(&refused)?;
-                let outcome = Arc::clone(&outcome);
-                let content =
-                    SummedRange { file, left: length, sum: Summing::new(), tail: None, outcome };
-                Ok(self.moving.throttle.pace(content))
-            };
+            let outcome = Outcome::default();
+            let open = || Ok(self.moving.throttle.pace(self.chunk(index, &outcome)?));
             let call = Call {
                 method: Method::PUT,
                 path: to.clone(),
@@ -203,17 +203,12 @@ impl Sending<'_> {
                 answer: None,
             };
             let sent = self.moving.client.call(&call);
-            let outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
-            match (outcome, sent) {
-                // Nobody but this machine can do something about it.
-                (Some(Err(source)), _) if source.kind() == ErrorKind::UnexpectedEof => {
-                    Err(changed(self.item))
-                }
-                (Some(Err(source)), _) => Err(unreadable(&self.item.local)(source)),
+            match (taken(&outcome), sent) {
+                (Some(Err(source)), _) => Err(self.unreadable(source)),
                 (Some(Ok(sum)), Ok(_)) => Ok(sum),
                 (_, Err(error)) => Err(error),
                 (None, Ok(_)) => {
-                    let message = "the server did not want all of a chunk";
+                    let message = "the server answered before it had all of a chunk";
                     Err(Error::new(Kind::Damaged, message))
                 }
             }
@@ -224,10 +219,6 @@ impl Sending<'_> {
         Ok(())
     }
 
-    fn keep(&self, chunk: Vec<u8>) {
-        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
-    }
-
     /// Computes the checksums of chunks that were not read yet.
     fn sum_all(&self) -> Result<()> {
         let unknown: Vec<u64> = {
@@ -235,10 +226,16 @@ impl Sending<'_> {
             (0..).zip(sums.iter()).filter(|(_, sum)| sum.is_none()).map(|(at, _)| at).collect()
         };
         each(unknown, |index| {
-            let chunk = self.read(index)?;
-            self.note(index, Checksum::of(&chunk));
-            self.keep(chunk);
-            Ok(())
+            let outcome = Outcome::default();
+            let read = std::io::copy(&mut self.chunk(index, &outcome)?, &mut std::io::sink());
+            match (taken(&outcome), read) {
+                (Some(Ok(sum)), _) => {
+                    self.note(index, sum);
+                    Ok(())
+                }
+                (Some(Err(source)), _) | (None, Err(source)) => Err(self.unreadable(source)),
+                (None, Ok(_)) => Err(changed(self.item)),
+            }
         })
     }
 
@@ -254,19 +251,21 @@ impl Sending<'_> {
         Checksums { checksums: sums.iter().flatten().copied().collect() }
     }
 
-    fn read(&self, index: u64) -> Result<Vec<u8>> {
-        let (offset, length) = self.chunks.place(index).unwrap_or((0, 0));
+    /// A chunk as it lies in the file.
+    fn chunk(&self, index: u64, outcome: &Outcome) -> Result<SummedRange> {
+        let (offset, left) = self.chunks.place(index).unwrap_or((0, 0));
         let refused = unreadable(&self.item.local);
         let mut file = File::open(&self.item.local).map_err(&refused)?;
         file.seek(SeekFrom::Start(offset)).map_err(&refused)?;
-        let kept = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut chunk = kept.unwrap_or_default();
-        chunk.resize(usize::try_from(length).unwrap_or(0), 0);
-        file.read_exact(&mut chunk).map_err(|source| match source.kind() {
-            std::io::ErrorKind::UnexpectedEof => changed(self.item),
-            _ => refused(source),
-        })?;
-        Ok(chunk)
+        Ok(SummedRange { file, left, sum: Summing::new(), tail: None, outcome: outcome.clone() })
+    }
+
+    /// Nobody but this machine can do something about it.
+    fn unreadable(&self, source: std::io::Error) -> Error {
+        match source.kind() {
+            ErrorKind::UnexpectedEof => changed(self.item),
+            _ => unreadable(&self.item.local)(source),
+        }
     }
 }
 
@@ -289,6 +288,10 @@ pub(super) fn each(indices: Vec<u64>, work: impl Fn(u64) -> Result<()> + Sync) -
 
 /// What became of a chunk that was read: its checksum, once all of it was.
 type Outcome = Arc<Mutex<Option<std::io::Result<Checksum>>>>;
+
+fn taken(outcome: &Outcome) -> Option<std::io::Result<Checksum>> {
+    outcome.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
 
 /// A range of a file, and the checksum of it behind it.
 struct SummedRange {
@@ -356,7 +359,7 @@ fn check_unchanged(item: &Item, before: &Metadata) -> Result<()> {
     if is_same { Ok(()) } else { Err(changed(item)) }
 }
 
-fn changed(item: &Item) -> Error {
+pub(super) fn changed(item: &Item) -> Error {
     let message = "the file was changed while it was sent: try again when it is finished";
     Error::new(Kind::Conflict, message).with("file", item.local.display())
 }

@@ -1,7 +1,7 @@
 //! Uploads of small files, many in one request.
 
 use super::local::{modified_ms, unreadable};
-use super::send::Shared;
+use super::send::{Shared, changed};
 use super::{Item, Moving, at};
 use crate::retry::Repeat;
 use crate::transport::{Call, Content};
@@ -98,8 +98,7 @@ fn add(body: &mut Vec<u8>, item: &Item) -> Result<()> {
     let is_same = content.len() as u64 == item.bytes
         && (item.modified_ms.is_none() || modified_ms(&now) == item.modified_ms);
     if !is_same {
-        let message = "the file was changed while it was sent: try again when it is finished";
-        return Err(Error::new(Kind::Conflict, message).with("file", item.local.display()));
+        return Err(changed(item));
     }
     let header = Header {
         path: item.path.to_string(),

@@ -5,9 +5,9 @@ use super::plan::Plan;
 use super::source::locate;
 use super::store;
 use crate::Cloud;
-use crate::blocking::blocking;
 use crate::config::BackendKind;
-use crate::files::incoming::{Incoming, pieces};
+use crate::files::content::{self, Manner};
+use crate::files::incoming::pieces;
 use crate::files::service::write;
 use crate::http::{Answer, Body, Parts, Question, Refusal};
 use crate::jobs;
@@ -16,16 +16,13 @@ use axum::Json;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::{StatusCode, header, request};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use contract::api::cluster_train::{
     Awaited, NodeQuery, PART_BYTES_MAX, PartQuery, ResultQuery, SCHEME, Share, Stage,
 };
-use contract::checksum::Summing;
 use contract::path::Access;
 use contract::secret::Secret;
 use contract::state::State as _;
 use contract::{Error, Kind, Result};
-use futures_util::stream::{self, StreamExt};
 use scheduler::meeting;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -198,23 +195,8 @@ pub(crate) async fn part(
         let message = "the file was changed after the job was submitted: submit it again";
         return Err(Error::new(Kind::Conflict, message).with("path", place.shown()).into());
     }
-    let pieces = opened.source.pieces(query.offset..end);
-    let state = Some((pieces, Summing::new()));
-    let body = stream::unfold(state, |state| async move {
-        let (mut pieces, mut sum) = state?;
-        match pieces.next().await {
-            Some(Ok(piece)) => {
-                sum.add(&piece);
-                Some((Ok(piece), Some((pieces, sum))))
-            }
-            Some(Err(error)) => {
-                tracing::warn!(error = error.chain(), "a file for a node broke off");
-                Some((Err(std::io::Error::other("broken off")), None))
-            }
-            None => Some((Ok(Bytes::copy_from_slice(&sum.checksum().0)), None)),
-        }
-    });
-    Ok(axum::body::Body::from_stream(body).into_response())
+    let manner = Manner { is_checked: true, is_attachment: false };
+    Ok(content::body(opened, query.offset..end, manner).into_response())
 }
 
 /// Notes that a node's workspace is ready, and tells whose are not.
@@ -250,15 +232,9 @@ pub(crate) async fn result(
     }
     let top = locate(&cloud, &node.plan.source, &node.plan.output, Access::Write).await?;
     let place = top.join(&query.path)?;
-    let scratch = place.scratch()?;
+    let (room, scratch) = (place.room(&cloud).await?, place.scratch().await?);
     let staged = scratch.path().join("data");
-    let (target, body) = (staged.clone(), pieces(request.into_body()));
-    let (bytes, found) = blocking(move || {
-        let mut incoming = Incoming::new(body);
-        let written = write(&target, 0, &mut incoming);
-        written.map_err(|error| incoming.into_error().unwrap_or(error))
-    })
-    .await?;
+    let (bytes, found) = write(&staged, None, room, pieces(request.into_body())).await?;
     if found != query.checksum {
         let message = "the content is not what its checksum says: send it again";
         return Err(Error::new(Kind::Damaged, message).with("path", &query.path).into());

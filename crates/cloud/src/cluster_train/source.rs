@@ -2,15 +2,17 @@
 //! keepers do the work ([`crate::files::stores`]); here it is decided what may be named.
 
 use crate::Cloud;
+use crate::blocking::blocking;
 use crate::config::{OutsideStore, OutsideUrl, StoreConfig};
 use crate::datacenters::Datacenter;
 use crate::files::Owner;
 use crate::files::place::PermittedPath;
 use crate::files::stores::directory::Directory;
 use crate::files::stores::{self, Condition, Files, OUTSIDE, Opened, Publication};
+use crate::files::usage::Decided;
 use crate::files::{make_private, unusable};
 use crate::users;
-use contract::api::file::Entry;
+use contract::api::file::{Entry, FILE_BYTES_MAX};
 use contract::path::{Access, PfsPath};
 use contract::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
@@ -216,27 +218,18 @@ impl Located {
     }
 
     /// A directory for a file that is to be published.
-    pub(crate) fn scratch(&self) -> Result<tempfile::TempDir> {
-        make_private(&self.scratch)?;
-        tempfile::tempdir_in(&self.scratch).map_err(unusable(&self.scratch))
+    pub(crate) async fn scratch(&self) -> Result<tempfile::TempDir> {
+        let scratch = self.scratch.clone();
+        blocking(move || {
+            make_private(&scratch)?;
+            tempfile::tempdir_in(&scratch).map_err(unusable(&scratch))
+        })
+        .await
     }
 
     /// Gives a whole file of `bytes` its name there, if the quota of its owner permits it.
     pub(crate) async fn publish(&self, cloud: &Cloud, staged: PathBuf, bytes: u64) -> Result<()> {
-        let home = self.counted.as_ref().map(|(datacenter, username)| PermittedPath {
-            path: self.path.clone(),
-            datacenter: Arc::clone(datacenter),
-            files: Arc::clone(&self.files),
-            owner: self.owner,
-            username: username.clone(),
-        });
-        let _promise = match &home {
-            None => None,
-            Some(home) => {
-                let given_up = self.stat().await?.map_or(0, |entry| entry.bytes);
-                Some(cloud.usages.promise(cloud, home, bytes, given_up).await?)
-            }
-        };
+        let promise = self.decide(cloud, bytes).await?.map(Decided::promise);
         let publication = Publication {
             path: self.path.clone(),
             staged,
@@ -245,13 +238,33 @@ impl Located {
             owner: self.owner,
             condition: Condition::default(),
         };
-        let lost = || Err(Error::new(Kind::Io, "a file was lost"));
+        let lost = || Err(Error::new(Kind::Io, "the store did not say what became of the file"));
         let published = self.files.publish(vec![publication]).await.pop().unwrap_or_else(lost);
         published.map_err(|error| self.told(error))?;
-        if let Some(home) = &home {
-            cloud.usages.add(home, bytes);
+        if let Some(promise) = promise {
+            promise.published(bytes);
         }
         Ok(())
+    }
+
+    /// The largest file that there is room for.
+    pub(crate) async fn room(&self, cloud: &Cloud) -> Result<u64> {
+        let decided = self.decide(cloud, 0).await?;
+        Ok(decided.map_or(FILE_BYTES_MAX, |decided| decided.room()))
+    }
+
+    /// Whether the owner's quota has room for a file, where one counts.
+    async fn decide(&self, cloud: &Cloud, bytes: u64) -> Result<Option<Decided>> {
+        let Some((datacenter, username)) = &self.counted else { return Ok(None) };
+        let home = PermittedPath {
+            path: self.path.clone(),
+            datacenter: Arc::clone(datacenter),
+            files: Arc::clone(&self.files),
+            owner: self.owner,
+            username: username.clone(),
+        };
+        let given_up = self.stat().await?.map_or(0, |entry| entry.bytes);
+        cloud.usages.decide(cloud, &home, bytes, given_up).await.map(Some)
     }
 
     /// An error with the path as people know it.

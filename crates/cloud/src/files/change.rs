@@ -1,9 +1,8 @@
 //! Changes of a file where it is, for the original's protocol, which touches a file and then writes
 //! chunks into it.
 
-use super::incoming::Incoming;
 use super::place::PermittedPath;
-use super::service::{drawn, existing, refused, scratch, write};
+use super::service::{drawn, existing, publish, refused, scratch, write};
 use super::stores::{Change, Condition, Publication, missing};
 use crate::blocking::blocking;
 use contract::{Error, Kind, Result};
@@ -51,8 +50,8 @@ pub(crate) async fn change(place: &PermittedPath, change: Change) -> Result<()> 
             let opened = place.files.open(place.path.clone()).await?;
             let length = opened.entry.bytes;
             let pieces = drawn(opened.source.pieces(0..length));
+            write(&staged, Some(length), length, pieces).await?;
             blocking(move || {
-                write(&target, length, &mut Incoming::new(pieces))?;
                 let file = File::options().write(true).open(&target).map_err(refused)?;
                 file.write_all_at(&chunk, offset).map_err(refused)
             })
@@ -70,6 +69,5 @@ pub(crate) async fn change(place: &PermittedPath, change: Change) -> Result<()> 
             if_match: there.map(|there| there.etag),
         },
     };
-    let published = place.files.publish(vec![publication]).await.pop();
-    published.unwrap_or_else(|| Err(Error::new(Kind::Io, "a file was lost"))).map(|_| ())
+    publish(place, publication).await.map(|_| ())
 }

@@ -72,7 +72,8 @@ pub(crate) fn answer(
     Ok(response)
 }
 
-fn body(opened: Opened, range: Range<u64>, manner: Manner) -> Body {
+/// A range of a file.
+pub(crate) fn body(opened: Opened, range: Range<u64>, manner: Manner) -> Body {
     let pieces = opened.source.pieces(range);
     let broken = |error: Error| {
         tracing::warn!(error = error.chain(), "a download broke off");
@@ -86,7 +87,6 @@ fn body(opened: Opened, range: Range<u64>, manner: Manner) -> Body {
         let (mut pieces, mut sum) = state?;
         match pieces.next().await {
             Some(Ok(piece)) => {
-                // Long enough to keep other requests of this thread waiting, were it not ours alone.
                 sum.add(&piece);
                 Some((Ok(piece), Some((pieces, sum))))
             }

@@ -70,6 +70,15 @@ pub(crate) fn append(
     }
 }
 
+/// Returns when everything is on the disk.
+pub(crate) fn sync(directory: &Path) -> Result<()> {
+    for begin in begins(directory)? {
+        let path = segment(directory, begin);
+        File::open(&path).and_then(|file| file.sync_data()).map_err(unusable(&path))?;
+    }
+    disk::sync_folder(directory)
+}
+
 /// Removes what was kept longer for somebody.
 pub(crate) fn shrink(directory: &Path) -> Result<()> {
     remove_oldest(directory, &mut begins(directory)?, SEGMENTS as usize)

@@ -28,7 +28,7 @@ pub(crate) async fn unpack(
     let folder = scratch.path().to_owned();
     let arrived = blocking(move || read_pack(&folder, &mut Incoming::new(pieces))).await?;
     let bytes = arrived.iter().map(|(header, _)| header.bytes).sum();
-    let promise = cloud.usages.promise(cloud, &place, bytes, 0).await?;
+    let promise = cloud.usages.decide(cloud, &place, bytes, 0).await?.promise();
     let mut results: Vec<Packed> = Vec::new();
     let (mut publications, mut positions) = (Vec::new(), Vec::new());
     for (header, staged) in arrived {
@@ -52,13 +52,14 @@ pub(crate) async fn unpack(
         results.push(packed);
     }
     let published = place.files.publish(publications).await;
+    let mut written = 0;
     for (position, result) in positions.into_iter().zip(published) {
         match result {
-            Ok(entry) => cloud.usages.add(&place, entry.bytes),
+            Ok(entry) => written += entry.bytes,
             Err(error) => results[position].error = Some(ErrorBody::of(&error)),
         }
     }
-    drop(promise);
+    promise.published(written);
     Ok(results)
 }
 

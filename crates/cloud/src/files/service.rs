@@ -5,14 +5,14 @@ use super::incoming::{BodyPieces, Incoming};
 use super::place::{PermittedPath, place};
 use super::staging::{Existing, Staged, Told, allocate};
 use super::stores::{Condition, Publication, Renaming};
-use super::usage::measure;
+use super::usage::{Promise, measure};
 use crate::Cloud;
 use crate::blocking::blocking;
 use crate::http::Caller;
 use bytes::{Buf, Bytes};
 use contract::api::file::{
     Attributes, Begin, Checksums, ChunkQuery, Chunks, Completed, DiskUsage, Entry, EntryKind,
-    FILE_BYTES_MAX, PutQuery, Relocate, SOURCE_BYTES_MAX, Upload,
+    PutQuery, Relocate, SOURCE_BYTES_MAX, Upload,
 };
 use contract::checksum::{Checksum, Summing};
 use contract::path::Access;
@@ -20,6 +20,7 @@ use contract::{Error, Kind, Result};
 use futures_util::StreamExt;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -93,21 +94,15 @@ pub(crate) async fn copy(cloud: &Cloud, caller: &Caller, asked: &Relocate) -> Re
     let there = existing(&to).await?;
     condition.check(there.as_ref())?;
     let given_up = there.map_or(0, |entry| entry.bytes);
-    let promise = cloud.usages.promise(cloud, &to, opened.entry.bytes, given_up).await?;
     let entry = opened.entry.clone();
+    let promise = cloud.usages.decide(cloud, &to, entry.bytes, given_up).await?.promise();
     let scratch = scratch(&to).await?;
     let staged = scratch.path().join("data");
-    match opened.source.file().map(File::try_clone) {
-        Some(Ok(file)) => {
-            let (target, bytes) = (staged.clone(), entry.bytes);
-            blocking(move || write(&target, bytes, &mut Read::take(file, bytes)).map(|_| ()))
-                .await?;
-        }
-        _ => {
-            let pieces = drawn(opened.source.pieces(0..entry.bytes));
-            let (target, bytes) = (staged.clone(), entry.bytes);
-            blocking(move || write(&target, bytes, &mut Incoming::new(pieces)).map(|_| ())).await?;
-        }
+    let pieces = drawn(opened.source.pieces(0..entry.bytes));
+    let (bytes, _) = write(&staged, Some(entry.bytes), entry.bytes, pieces).await?;
+    if bytes != entry.bytes {
+        let message = "the file was changed while it was copied: try again when it is finished";
+        return Err(Error::new(Kind::Conflict, message).with("path", &from.path));
     }
     let publication = Publication {
         path: to.path.clone(),
@@ -117,9 +112,7 @@ pub(crate) async fn copy(cloud: &Cloud, caller: &Caller, asked: &Relocate) -> Re
         owner: to.owner,
         condition,
     };
-    let published = publish_one(cloud, &to, publication).await;
-    drop(promise);
-    published
+    publish_one(&to, publication, promise).await
 }
 
 /// A body, and how long it will be, if that is known.
@@ -141,16 +134,11 @@ pub(crate) async fn put(
     let there = existing(&place).await?;
     condition.check(there.as_ref())?;
     let given_up = there.map_or(0, |entry| entry.bytes);
-    let promise = cloud.usages.promise(cloud, &place, length.unwrap_or(0), given_up).await?;
+    let decided = cloud.usages.decide(cloud, &place, length.unwrap_or(0), given_up).await?;
+    let (room, promise) = (decided.room(), decided.promise());
     let scratch = scratch(&place).await?;
     let staged = scratch.path().join("data");
-    let target = staged.clone();
-    let (bytes, found) = blocking(move || {
-        let mut incoming = Incoming::new(pieces);
-        let written = write(&target, length.unwrap_or(0), &mut incoming);
-        written.map_err(|error| incoming.into_error().unwrap_or(error))
-    })
-    .await?;
+    let (bytes, found) = write(&staged, length, room, pieces).await?;
     if let Some(expected) = asked.checksum
         && expected != found
     {
@@ -159,9 +147,11 @@ pub(crate) async fn put(
             .with("expected", expected)
             .with("found", found));
     }
-    drop(promise);
-    // A body without a length is known only now.
-    let promise = cloud.usages.promise(cloud, &place, bytes, given_up).await?;
+    let promise = match length {
+        Some(_) => promise,
+        // It is known only now.
+        None => cloud.usages.decide(cloud, &place, bytes, given_up).await?.promise(),
+    };
     let publication = Publication {
         path: place.path.clone(),
         staged,
@@ -170,9 +160,7 @@ pub(crate) async fn put(
         owner: place.owner,
         condition,
     };
-    let published = publish_one(cloud, &place, publication).await;
-    drop(promise);
-    published
+    publish_one(&place, publication, promise).await
 }
 
 /// Begins an upload, or continues the one of the same source.
@@ -196,9 +184,10 @@ pub(crate) async fn begin(cloud: &Cloud, caller: &Caller, asked: Begin) -> Resul
         Some(staged) => staged,
         None => {
             let given_up = there.as_ref().map_or(0, |entry| entry.bytes);
-            let promise = cloud.usages.promise(cloud, &place, asked.bytes, given_up).await?;
+            let decided = cloud.usages.decide(cloud, &place, asked.bytes, given_up).await?;
             let begun = blocking(move || staging.begin(&username, &asked)).await?;
-            drop(promise);
+            // From now on the upload itself counts.
+            drop(decided);
             begun
         }
     };
@@ -313,8 +302,7 @@ pub(crate) async fn complete(
         Err(_) => Ok(Completed { entry: None, missing: Vec::new(), is_working: true }),
         Ok(finished) => {
             *running = None;
-            let lost = |error| Err(Error::new(Kind::Io, "a task was lost").because(error));
-            finished.unwrap_or_else(lost)
+            finished.unwrap_or_else(|error| Err(crate::blocking::lost(error)))
         }
     }
 }
@@ -341,7 +329,10 @@ async fn finish(
     };
     let given_up = existing(&place).await?.map_or(0, |entry| entry.bytes);
     // Its own bytes are reserved already; jobs may have filled the home meanwhile.
-    let promise = cloud.usages.promise(cloud, &place, 0, given_up).await?;
+    let decided = cloud.usages.decide(cloud, &place, 0, given_up).await?;
+    // In a directory the upload is renamed, and counts again when that is noted: nothing is decided
+    // between. Elsewhere it is copied, which takes long, and counts until its end.
+    let decided = place.files.changes_in_place().then_some(decided);
     let publication = Publication {
         path: place.path.clone(),
         staged: staged.data(),
@@ -350,8 +341,9 @@ async fn finish(
         owner: place.owner,
         condition: condition(&staged.begin),
     };
-    let entry = publish_one(cloud, &place, publication).await?;
-    drop((promise, whole));
+    let entry = publish(&place, publication).await?;
+    cloud.usages.add(&place, entry.bytes);
+    drop((decided, whole));
     let done = entry.clone();
     blocking(move || staged.finish(&done)).await?;
     Ok(Completed { entry: Some(entry), missing: Vec::new(), is_working: false })
@@ -403,25 +395,46 @@ pub(super) async fn scratch(place: &PermittedPath) -> Result<TempDir> {
 }
 
 async fn publish_one(
-    cloud: &Cloud,
     place: &PermittedPath,
     publication: Publication,
+    promise: Promise,
 ) -> Result<Entry> {
-    let published = place.files.publish(vec![publication]).await.pop();
-    let lost = || Err(Error::new(Kind::Io, "a file was lost"));
-    let entry = published.unwrap_or_else(lost)?;
-    cloud.usages.add(place, entry.bytes);
+    let entry = publish(place, publication).await?;
+    promise.published(entry.bytes);
     Ok(entry)
 }
 
-/// Writes a file; its length and checksum.
-pub(crate) fn write(
-    target: &std::path::Path,
-    room: u64,
-    source: &mut dyn Read,
+/// Gives a file its name.
+pub(super) async fn publish(place: &PermittedPath, publication: Publication) -> Result<Entry> {
+    let published = place.files.publish(vec![publication]).await.pop();
+    let lost = || Err(Error::new(Kind::Io, "the store did not say what became of the file"));
+    published.unwrap_or_else(lost)
+}
+
+/// Writes a file of at most `bytes_max`, whose length may be known; its length and checksum.
+pub(crate) async fn write(
+    target: &Path,
+    length: Option<u64>,
+    bytes_max: u64,
+    pieces: Pieces,
+) -> Result<(u64, Checksum)> {
+    let target = target.to_owned();
+    blocking(move || {
+        let mut incoming = Incoming::new(pieces);
+        let written = write_all(&target, length.unwrap_or(0), bytes_max, &mut incoming);
+        written.map_err(|error| incoming.into_error().unwrap_or(error))
+    })
+    .await
+}
+
+fn write_all(
+    target: &Path,
+    length: u64,
+    bytes_max: u64,
+    source: &mut Incoming,
 ) -> Result<(u64, Checksum)> {
     let mut file = File::create_new(target).map_err(refused)?;
-    allocate(&file, room.min(FILE_BYTES_MAX))?;
+    allocate(&file, length.min(bytes_max))?;
     let (mut sum, mut bytes) = (Summing::new(), 0_u64);
     let mut buffer = vec![0; 256 << 10];
     loop {
@@ -430,9 +443,10 @@ pub(crate) fn write(
             break;
         }
         bytes += count as u64;
-        if bytes > FILE_BYTES_MAX {
-            return Err(Error::new(Kind::LimitExceeded, "the file is too large")
-                .with("bytes_max", FILE_BYTES_MAX));
+        if bytes > bytes_max {
+            let message = "the file is larger than a file may be, or than the disk quota leaves \
+                           room for";
+            return Err(Error::new(Kind::LimitExceeded, message).with("bytes_max", bytes_max));
         }
         sum.add(&buffer[..count]);
         file.write_all(&buffer[..count]).map_err(refused)?;

@@ -150,9 +150,12 @@ impl Staging {
     /// The end of an upload, for whoever waits for it.
     pub(crate) fn end(&self, id: &str) -> End {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that nobody waits for, and that have ended.
+        // Not those that have ended and that nobody waits for: whoever asks again gets an answer of
+        // its own, by `done.json` if the file was published.
         ends.retain(|_, end| {
-            Arc::strong_count(end) > 1 || end.try_lock().is_ok_and(|task| task.is_some())
+            let is_running = |task: &JoinHandle<_>| !task.is_finished();
+            Arc::strong_count(end) > 1
+                || end.try_lock().is_ok_and(|task| task.as_ref().is_some_and(is_running))
         });
         Arc::clone(ends.entry(id.to_owned()).or_default())
     }
@@ -292,6 +295,7 @@ impl Staged {
             let Some(expected) = checksums.get(at).filter(|_| !is_there) else { return Ok(false) };
             // Somebody may write into it: the end of the upload looks again.
             if sum_of(existing, offset, bytes).ok().as_ref() == Some(expected) {
+                let _writing = self.summed.write(&self.id, index);
                 copy(existing, &data, offset, bytes)?;
                 self.mark(index, Some(*expected))?;
             }
@@ -320,6 +324,8 @@ impl Staged {
                 break;
             }
             let is_there = parts.get(index).is_some();
+            // It may have arrived since `parts` was read: then its sum is not believed any more.
+            let _writing = (!is_there).then(|| self.summed.write(&self.id, index));
             let (mut sum, mut done) = (Summing::new(), 0);
             while done < bytes {
                 let left = usize::try_from(bytes - done).unwrap_or(usize::MAX);
@@ -377,8 +383,7 @@ impl Staged {
         let wrong = std::thread::scope(|scope| {
             let syncing = scope.spawn(|| data.sync_data().map_err(refused));
             let wrong = self.check_chunks(is_wrong);
-            let lost = |_| Err(Error::new(Kind::Io, "a task was lost"));
-            syncing.join().unwrap_or_else(lost).and(wrong)
+            syncing.join().unwrap_or_else(|_| Err(panicked())).and(wrong)
         })?;
         if wrong.is_empty() {
             return Ok(Ok(Whole { _lock: data }));
@@ -407,9 +412,10 @@ impl Staged {
             let look = &look;
             let threads: Vec<_> =
                 (0..THREADS.min(count)).map(|first| scope.spawn(move || look(first))).collect();
-            let lost = |_| Err(Error::new(Kind::Io, "a task was lost"));
-            let found: Vec<_> =
-                threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect();
+            let found: Vec<_> = threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())))
+                .collect();
             found.into_iter().collect::<Result<Vec<_>>>()
         })?
         .concat();
@@ -516,6 +522,10 @@ fn changed(data: &File) -> Result<Changed> {
 /// Gives a file its full length, and the disk's promise that there is room where it makes one.
 pub(crate) fn allocate(file: &File, bytes: u64) -> Result<()> {
     disk::reserve(file, bytes).map_err(|source| refused(source).with("needed_bytes", bytes))
+}
+
+fn panicked() -> Error {
+    Error::new(Kind::Io, "the server could not check the upload: see its log")
 }
 
 fn refused(source: std::io::Error) -> Error {

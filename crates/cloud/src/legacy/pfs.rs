@@ -181,9 +181,10 @@ async fn touch(cloud: &Cloud, caller: &Caller, text: &str, bytes: u64) -> Result
         return Err(Error::new(Kind::LimitExceeded, message).with("bytes_max", FILE_BYTES_MAX));
     }
     let place = own_place(cloud, caller, text, Access::Write).await?;
-    let _promise = cloud.usages.promise(cloud, &place, bytes, 0).await?;
+    let promise = cloud.usages.decide(cloud, &place, bytes, 0).await?.promise();
     let touched = change_file(&place, Change::Touch(bytes)).await;
     cloud.usages.forget(&place);
+    drop(promise);
     touched
 }
 

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Copies the logs of one job.
 pub(crate) struct Collector {
@@ -49,8 +49,9 @@ struct Progress {
     surplus: u64,
 }
 
-/// How long to wait for followers of a job that has ended before the next look.
+/// How long to wait for followers of a job that has ended before the next look, and at most.
 const WAIT: Duration = Duration::from_millis(20);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 /// The most pieces of one replica that are copied before the others have their turn.
 const PIECES_MAX: usize = 16;
 const NOTE: &str = "copied.json";
@@ -91,10 +92,13 @@ impl Collector {
         }
     }
 
-    /// Waits for those who keep reading, then removes what was kept for them alone.
+    /// Waits for those who keep reading, but not long: the end of the job is not told before. Then
+    /// removes what was kept for them alone.
     async fn shrink(&self) -> Result<()> {
+        let deadline = Instant::now() + WAIT_MAX;
         for (replica, progress) in &self.replicas {
-            while self.news.lag(*replica, progress.archived) > self.log_bytes_max / 2 {
+            let is_behind = || self.news.lag(*replica, progress.archived) > self.log_bytes_max / 2;
+            while is_behind() && Instant::now() < deadline {
                 tokio::time::sleep(WAIT).await;
             }
             let directory = self.datacenter.store.logs(&self.row.uid).join(replica.to_string());
@@ -215,6 +219,10 @@ fn take(
     progress.archived += bytes.len() as u64;
     progress.cursor = piece.next;
     progress.is_last = piece.is_last;
+    if progress.is_last {
+        // Its backend is told to forget it.
+        log::sync(directory)?;
+    }
     save(&note(directory), &progress)?;
     Ok((progress, bytes))
 }

@@ -5,7 +5,7 @@ use crate::blocking::blocking;
 use crate::datacenters::Datacenter;
 use crate::files::log;
 use crate::jobs::row::{JobRow, worker_name};
-use contract::api::log::{LogPiece, LogQuery, MetricsLine};
+use contract::api::log::{ANSWER_BYTES_MAX, LogPiece, LogQuery, MetricsLine};
 use contract::role::Role;
 use contract::state::State;
 use contract::{Error, Kind, Result};
@@ -17,8 +17,6 @@ use std::sync::Arc;
 
 /// The most that one piece of an answer holds.
 const PIECE_BYTES_MAX: usize = 256 << 10;
-/// The most that one answer that is not a stream holds; the rest is asked for by cursors.
-const ANSWER_BYTES_MAX: usize = 32 << 20;
 const TAIL_LINES_MAX: u32 = 1_000_000;
 
 /// What a query asks for.
@@ -79,6 +77,8 @@ pub(crate) struct Reader {
     job: String,
     wanted: Wanted,
     places: BTreeMap<ReplicaId, Reached>,
+    /// Whether it has looked before: what begins after that is wanted from its beginning.
+    has_begun: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -111,7 +111,7 @@ impl Reached {
 impl Reader {
     /// Begins to read.
     pub(crate) fn new(row: &JobRow, wanted: Wanted) -> Self {
-        Reader { job: row.name.clone(), wanted, places: BTreeMap::new() }
+        Reader { job: row.name.clone(), wanted, places: BTreeMap::new(), has_begun: false }
     }
 
     /// The next pieces, at most `bytes_max` together: none if there is nothing new. With `is_over`
@@ -145,6 +145,7 @@ impl Reader {
                 pieces.push(piece);
             }
         }
+        self.has_begun = true;
         Ok(pieces)
     }
 
@@ -193,23 +194,21 @@ impl Reader {
     fn begin(&self, directory: &Path, worker: &str) -> Result<u64> {
         match (self.wanted.cursors.get(worker), self.wanted.tail) {
             (Some(cursor), _) => Ok(*cursor),
-            (None, Some(lines)) => log::tail(directory, lines),
-            (None, None) => Ok(0),
+            (None, Some(lines)) if !self.has_begun => log::tail(directory, lines),
+            (None, _) => Ok(0),
         }
     }
 }
 
 /// How many bytes end with a whole character; all of them if nothing follows.
 fn whole_characters(bytes: &[u8], is_over: bool) -> usize {
-    match std::str::from_utf8(bytes) {
-        // The beginning of a character, of which the rest has not been printed yet.
-        Err(error) if error.error_len().is_none() && !is_over => error.valid_up_to(),
-        Err(error) if error.error_len().is_some() => {
-            let end = error.valid_up_to() + error.error_len().unwrap_or(1);
-            end + whole_characters(&bytes[end..], is_over)
-        }
-        _ => bytes.len(),
-    }
+    let half = match bytes.utf8_chunks().last() {
+        // The beginning of a character, of which the rest has not been printed yet, if it is one.
+        Some(last) if !is_over => last.invalid(),
+        _ => &[],
+    };
+    let is_beginning = std::str::from_utf8(half).is_err_and(|error| error.error_len().is_none());
+    bytes.len() - if is_beginning { half.len() } else { 0 }
 }
 
 /// Everything that is wanted and there, up to a limit.
@@ -253,5 +252,24 @@ mod tests {
         assert_eq!(whole_characters(&text[..3], true), 3);
         assert_eq!(whole_characters(b"a\xff\xffb", false), 4);
         assert_eq!(whole_characters(b"a\xff\xc3", false), 2);
+        assert_eq!(whole_characters(b"", false), 0);
+        // What is no text at all, such as a picture that was printed.
+        assert_eq!(whole_characters(&[0xff; PIECE_BYTES_MAX], false), PIECE_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_log_that_begins_while_it_is_followed_is_read_from_its_beginning() {
+        let logs = tempfile::tempdir().unwrap();
+        let tail = Some(1);
+        let wanted = Wanted { replica: None, role: None, tail, cursors: BTreeMap::new() };
+        let mut reader =
+            Reader { job: "ctr".into(), wanted, places: BTreeMap::new(), has_begun: false };
+        let mut read = |replica: &str, text: &str| {
+            log::append(&logs.path().join(replica), text.as_bytes(), 1 << 20, 0).unwrap();
+            let pieces = reader.next(logs.path(), false, 1 << 20).unwrap();
+            pieces.into_iter().map(|piece| piece.text).collect::<String>()
+        };
+        assert_eq!(read("trainer-0", "one\ntwo\n"), "two\n");
+        assert_eq!(read("trainer-1", "three\nfour\n"), "three\nfour\n");
     }
 }

@@ -21,7 +21,8 @@ pub struct LogQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tail: Option<u32>,
     /// Begin where other pieces ended, `<worker>=<cursor>` separated by commas. A replica that is
-    /// not named begins as `tail` says.
+    /// not named begins as `tail` says; one that begins to print while it is followed, at its
+    /// beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursors: Option<String>,
     /// Whether the answer goes on until the job has ended: one JSON object per line, and an empty
@@ -59,6 +60,8 @@ pub struct MetricsLine {
 
 /// How many lines of each replica are shown if nobody says.
 pub const TAIL_LINES: u32 = 10;
+/// The most text of an answer that is not a stream; the rest is asked for by cursors.
+pub const ANSWER_BYTES_MAX: usize = 32 << 20;
 /// A follower hears at least an empty line so often, so that it can tell a quiet job from a server
 /// that is gone.
 pub const HEARTBEAT_SECONDS: u64 = 15;

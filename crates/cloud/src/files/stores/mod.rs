@@ -8,8 +8,8 @@
 //! parts in the store: multipart uploads of S3, files below a hidden directory of HDFS. It was not
 //! taken, for these reasons.
 //!
-//! - The end of an upload reads every byte again. From a disk that costs a second; from a store
-//!   it is a download.
+//! - The end of an upload may have to read bytes again, after the server was started again for
+//!   example. From a disk that costs a second; from a store it is a download.
 //! - A part of S3 is at least 5 MiB, cannot be read, and has no checksum of ours. HDFS files only
 //!   grow, so chunks that arrive out of order would each be a file, to be copied together.
 //! - Resuming, quotas, sweeping and the locks between writers are one piece of code, which was
