@@ -3,6 +3,7 @@ what is asked of the API server meanwhile."""
 
 import contextlib
 import ctypes
+import fcntl
 import functools
 import json
 import os
@@ -78,6 +79,10 @@ def running(bench):
         return
     # The cluster becomes a child of this process, so that what it uses is not that of others.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # As scripts/clusters/run.sh does: no two use the one cluster of a machine.
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    lock = open(cache / "paddlecloud/kubernetes.lock", "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
     try:
         variable = tool([*script, "start", "unused"]).strip()
         with tempfile.TemporaryDirectory() as folder:
@@ -95,6 +100,7 @@ def running(bench):
             while time.monotonic() < deadline:
                 if os.waitpid(-1, os.WNOHANG)[0] == 0:
                     time.sleep(0.1)
+        lock.close()
 
 
 def tool(command):

@@ -16,6 +16,7 @@ left() { echo $((limit - (SECONDS - begun))); }
 unreached=()
 failed=()
 
+CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/paddlecloud
 directory=
 running=
 stop() {
@@ -38,7 +39,17 @@ build() {
         fi
         command=(timeout --kill-after=10 "$(left)" "${command[@]}")
     fi
-    bash scripts/stage.sh "build $1" "${command[@]}"
+    bash scripts/stage.sh "build $1" "${command[@]}" 8>&-
+}
+
+# Another run on this machine may use the same cache, and the same servers: this one waits for it. Children
+# do not inherit the lock, so that it ends with this process, however that ends.
+take_lock() {
+    mkdir -p "$CACHE"
+    exec 8>"$CACHE/$1.lock"
+    flock --nonblock 8 && return
+    echo "waiting for another run of the cluster $1 on this machine"
+    if [ -z "$limit" ]; then flock 8; else flock --timeout "$(left)" 8; fi
 }
 
 # Whether the time that is left is enough for the stories of a cluster, on a busy machine.
@@ -52,9 +63,12 @@ run() {
     local variables
     directory=$(mktemp -d)
     running=$1
-    variables=$(timeout 180 bash "scripts/clusters/$1.sh" start "$directory") || return 1
+    variables=$(timeout 180 bash "scripts/clusters/$1.sh" start "$directory" 8>&-) || return 1
+    local command=(bash "scripts/clusters/$1.sh" test)
+    # A story that hangs ends here, with the cluster stopped and the end of this script told.
+    [ -z "$limit" ] || command=(timeout --kill-after=30 "$(left)" "${command[@]}")
     # shellcheck disable=SC2086 # one word for each variable
-    env $variables bash scripts/stage.sh "stories on $1" bash "scripts/clusters/$1.sh" test
+    env $variables bash scripts/stage.sh "stories on $1" "${command[@]}" 8>&-
 }
 
 for name in "${CLUSTERS[@]}"; do
@@ -64,13 +78,23 @@ for name in "${CLUSTERS[@]}"; do
         exit 2
     fi
     was_cached=no
+    built=0
+    if ! take_lock "$name"; then
+        unreached+=("$name: another run on this machine used it until the time limit")
+        continue
+    fi
     if bash "$script" cached; then was_cached=yes; fi
-    if ! bash "$script" install; then
+    if ! bash "$script" install 8>&-; then
         unreached+=("$name: its packages cannot be installed, or cannot run here")
-    elif [ $was_cached = no ] && ! build "$name"; then
-        unreached+=("$name: its first build failed, or did not end within the time limit; what it did is kept")
-        # Without a limit it was not for lack of time.
-        [ -n "$limit" ] || failed+=("$name")
+    elif [ $was_cached = no ] && { build "$name" || built=$?; [ $built -ne 0 ]; }; then
+        # 124 and 137 are those of `timeout`.
+        if [ -n "$limit" ] && { [ $built -eq 124 ] || [ $built -eq 137 ]; }; then
+            unreached+=("$name: its first build did not end within the time limit; what it did is kept")
+        else
+            unreached+=("$name: its first build failed with exit code $built")
+            failed+=("$name")
+        fi
+        continue
     elif ! is_time_left "$name"; then
         unreached+=("$name: its stories may take $(bash "$script" seconds) s, and $(left) s are left")
         continue
@@ -78,6 +102,9 @@ for name in "${CLUSTERS[@]}"; do
         status=0
         run "$name" || status=$?
         stop
+        if [ -n "$limit" ] && { [ $status -eq 124 ] || [ $status -eq 137 ]; }; then
+            unreached+=("$name: its stories did not end within the time limit")
+        fi
         [ $status -eq 0 ] || failed+=("$name")
         continue
     fi
