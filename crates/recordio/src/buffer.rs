@@ -9,6 +9,10 @@ pub(crate) struct Buffer {
     end: usize,
 }
 
+/// Content from half of this on gets [`HUGE`] memory when it grows.
+const LARGE: usize = 512 << 20;
+/// The default limit of a chunk, and room for what a decoder writes ahead.
+const HUGE: usize = (1 << 30) + (1 << 20);
 // The kernel copies from the page cache a third faster if source and target lie alike.
 const ALIGNMENT: usize = 64;
 
@@ -47,8 +51,11 @@ impl Buffer {
         let end = self.end + bytes;
         if self.storage.len() < end {
             // Doubling keeps the cost of growing linear. Fresh zeroed memory costs nothing until it is
-            // written, so a hostile file takes no more than twice what it has delivered so far.
-            let mut storage = vec![0; end.max(self.storage.len().saturating_mul(2))];
+            // written, so a large chunk gets room up to the default limit: copying it once more
+            // would hold twice the limit.
+            let doubled = self.storage.len().saturating_mul(2);
+            let size = if (LARGE..HUGE).contains(&doubled) { HUGE } else { doubled };
+            let mut storage = vec![0; end.max(size)];
             storage[..self.end].copy_from_slice(&self.storage[..self.end]);
             self.storage = storage;
         }

@@ -57,7 +57,7 @@ pub(crate) fn decode(
 pub(crate) fn too_large(limit: u64) -> Error {
     Error::new(
         Kind::LimitExceeded,
-        "chunk is larger than allowed when uncompressed; raise the limit if you trust the file",
+        "chunk is larger than allowed when uncompressed; raise chunk_bytes_max if you trust the file",
     )
     .with("limit_bytes", limit)
 }

@@ -10,6 +10,10 @@ use contract::{Error, Kind, Result};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 
+/// No other chunk is read while those in memory take more than this: each may take a GiB. A used
+/// chunk that takes more is not used again.
+const BYTES_AHEAD_MAX: usize = 256 << 20;
+
 pub(crate) struct Prefetch {
     // In the order in which they must be dropped: first the channels, which lets the thread end.
     ready: Option<Receiver<Result<Chunk>>>,
@@ -24,13 +28,25 @@ impl Prefetch {
         let (ready_sender, ready) = sync_channel(chunks_ahead.max(1) - 1);
         let (used, used_receiver) = channel::<Chunk>();
         let work = move || {
+            // Memory of the chunks that the consumer has or will get.
+            let mut bytes_ahead = 0;
             loop {
                 let mut chunk = used_receiver.try_recv().unwrap_or_default();
+                bytes_ahead -= memory(&chunk);
+                while bytes_ahead > BYTES_AHEAD_MAX {
+                    let Ok(used) = used_receiver.recv() else { return };
+                    bytes_ahead -= memory(&used);
+                    chunk = used;
+                }
+                if memory(&chunk) > BYTES_AHEAD_MAX {
+                    chunk = Chunk::default();
+                }
                 let delivery = match stream.next(&mut chunk) {
                     Ok(true) => Ok(chunk),
                     Ok(false) => return,
                     Err(error) => Err(error),
                 };
+                bytes_ahead += delivery.as_ref().map_or(0, memory);
                 let is_last = delivery.is_err();
                 if ready_sender.send(delivery).is_err() || is_last {
                     return;
@@ -76,6 +92,10 @@ impl Prefetch {
             _ => Ok(false),
         }
     }
+}
+
+fn memory(chunk: &Chunk) -> usize {
+    chunk.payload.capacity() + chunk.stored.capacity()
 }
 
 impl Drop for Prefetch {
