@@ -149,7 +149,7 @@ impl Parameters {
     }
 
     /// Reads such a directory; a parameter without a file is `"fail"`, `"rand"` or `"zero"`.
-    fn load_pass(&self, py: Python<'_>, path: PathBuf, missing: &str) -> PyResult<()> {
+    fn load_pass(&self, py: Python<'_>, path: PathBuf, missing: &str) -> PyResult<Vec<String>> {
         let missing: Missing = missing.parse().map_err(raise)?;
         py.detach(|| model_file::load_pass(&self.0, &path, missing)).map_err(raise)
     }

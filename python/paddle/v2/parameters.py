@@ -133,9 +133,12 @@ class Parameters:
         native = self.native
         return str(native.save_pass(os.fspath(save_dir), pass_id, averaged=self._is_averaged))
 
-    def load_pass(self, path: str | os.PathLike[str], missing: str = "fail") -> None:
-        """Reads such a directory; `missing` is fail, rand or zero, for those without a file."""
-        self.native.load_pass(os.fspath(path), missing)
+    def load_pass(self, path: str | os.PathLike[str], missing: str = "fail") -> list[str]:
+        """Reads such a directory; `missing` is fail, rand or zero, for those without a file.
+
+        Returns the names of those.
+        """
+        return self.native.load_pass(os.fspath(path), missing)
 
     def extend(self, descriptions: list[dict[str, Any]]) -> None:
         """Adds those of a topology's parameters that the model does not have. Called by `SGD`."""

@@ -132,28 +132,35 @@ pub fn open_state(directory: &Path) -> Result<Option<(impl Read, u64)>> {
     Ok(Some((BufReader::new(file), bytes)))
 }
 
-/// Loads all parameters from a pass directory.
+/// Loads all parameters from a pass directory; the names of those that it does not have.
 ///
 /// # Errors
-/// If it is not complete, a parameter has another size, or one is missing and `missing` says so.
-pub fn load_pass(parameters: &Parameters, directory: &Path, missing: Missing) -> Result<()> {
+/// If it is not complete, a parameter has another size, or one is missing and `missing` says so, or
+/// all are.
+pub fn load_pass(
+    parameters: &Parameters,
+    directory: &Path,
+    missing: Missing,
+) -> Result<Vec<String>> {
     load(parameters, directory, missing)
         .map_err(|error| error.with("directory", directory.display()))
 }
 
-fn load(parameters: &Parameters, directory: &Path, missing: Missing) -> Result<()> {
+fn load(parameters: &Parameters, directory: &Path, missing: Missing) -> Result<Vec<String>> {
     if !directory.join(DONE).is_file() {
         return Err(Error::new(
             Kind::NotFound,
             "this is not a saved pass, or saving it was not finished: it has no file `done`",
         ));
     }
+    let mut absent = Vec::new();
     for (index, description) in parameters.indices().zip(parameters.descriptions()) {
         let name = &description.name;
         check_name(name)?;
         let file = directory.join(name);
         if !file.is_file() {
             fill_missing(parameters, index, missing)?;
+            absent.push(name.clone());
             continue;
         }
         let named = |error: Error| error.with("parameter", name);
@@ -167,7 +174,11 @@ fn load(parameters: &Parameters, directory: &Path, missing: Missing) -> Result<(
         content::check_counts(parameters, index, keys, count)?;
         content::load_rows(parameters, index, keys, (&mut keys_reader, &mut values))?;
     }
-    Ok(())
+    if !absent.is_empty() && absent.len() == parameters.descriptions().len() {
+        let message = "the directory has none of the parameters: it is of another model";
+        return Err(Error::new(Kind::NotFound, message).with("first", &absent[0]));
+    }
+    Ok(absent)
 }
 
 fn fill_missing(parameters: &Parameters, index: DescriptionIndex, missing: Missing) -> Result<()> {

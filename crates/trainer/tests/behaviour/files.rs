@@ -224,7 +224,10 @@ fn a_missing_parameter_is_treated_as_asked() {
     let path = save_pass(&model(&["a"]), folder.path(), 0, View::Present).unwrap();
     let check = |missing: Missing, expect: Option<[f32; 2]>| {
         let both = model(&["a", "b"]);
-        let loaded = load_pass(&both, &path, missing).map(|()| both.fetch("b", View::Present));
+        let loaded = load_pass(&both, &path, missing).map(|absent| {
+            assert_eq!(absent, ["b"]);
+            both.fetch("b", View::Present)
+        });
         match expect {
             Some(expect) => assert_eq!(loaded.unwrap().unwrap(), expect),
             None => assert_eq!(loaded.unwrap_err().kind(), Kind::NotFound),
@@ -233,6 +236,9 @@ fn a_missing_parameter_is_treated_as_asked() {
     check(Missing::Fail, None);
     check(Missing::Rand, Some([2.0; 2]));
     check(Missing::Zero, Some([0.0; 2]));
+    // Another model's.
+    let other = load_pass(&model(&["c"]), &path, Missing::Rand).unwrap_err();
+    assert!(other.message().contains("of another model"), "{other}");
 }
 
 #[test]
