@@ -79,7 +79,7 @@ pub struct JobSpec {
     pub time_limit_seconds: Option<u64>,
     /// Whether it survives the death of a replica, and between which sizes it may be scaled.
     pub fault_tolerance: Option<FaultTolerance>,
-    /// How often one rank may be started again after a failure.
+    /// How often one rank may be started again after a failure; see [`JobSpec::restarts_max`].
     pub restarts: u32,
     /// How gradients meet, where the program does not say.
     pub mode: Mode,
@@ -256,6 +256,17 @@ impl JobSpec {
     /// The version that this program writes, and the newest that it reads. Older ones are read too:
     /// version 1 had fewer fields, and before version 3 `passes` was 1 where it was left out.
     pub const VERSION: u32 = 3;
+    /// How often a rank of a job whose trainers may change is started again, where `restarts` is 0:
+    /// it was asked to survive, and trainer 0, servers and the conductor may die too.
+    const RESTARTS_FAULT_TOLERANT: u32 = 16;
+
+    /// How often a rank is started again.
+    pub fn restarts_max(&self) -> u32 {
+        match self.restarts {
+            0 if self.fault_tolerance.is_some() => JobSpec::RESTARTS_FAULT_TOLERANT,
+            restarts => restarts,
+        }
+    }
 
     /// Reads and checks a description. A newer version, an unknown field and a bad value are
     /// refused: to run half of what somebody asked for is worse than to refuse.
@@ -420,6 +431,17 @@ mod tests {
         spec.resources.trainer.gpu = Quantity::whole(3);
         assert_eq!((spec.trainer_count(), spec.uses_gpu()), (3, true));
         assert_eq!(JobSpec { threads: Some(7), ..spec }.trainer_count(), 7);
+    }
+
+    #[test]
+    fn a_job_that_may_lose_trainers_is_started_again_unless_told_how_often() {
+        let restarts = |restarts, is_elastic: bool| {
+            let tolerance = FaultTolerance { min_trainers: 1, max_trainers: 1 };
+            let fault_tolerance = is_elastic.then_some(tolerance);
+            JobSpec { restarts, fault_tolerance, ..JobSpec::default() }.restarts_max()
+        };
+        assert_eq!((restarts(0, false), restarts(3, false)), (0, 3));
+        assert_eq!((restarts(0, true), restarts(3, true)), (16, 3));
     }
 
     #[test]

@@ -104,6 +104,9 @@ pub struct Farewell {
     /// Whether a signal has ended it, and not that all trainers had left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub was_stopped: bool,
+    /// Whether its last checkpoint could not be written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unsaved: bool,
 }
 
 const FAREWELL_MARKER: &str = "{\"paddle_farewell\":";
@@ -159,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_farewell_reads_back() {
-        let farewell = Farewell { trainers_joined: 2, was_stopped: false };
+        let farewell = Farewell { trainers_joined: 2, was_stopped: false, is_unsaved: false };
         let line = farewell.render().unwrap();
         insta::assert_snapshot!(line, @r#"{"paddle_farewell":1,"trainers_joined":2}"#);
         let stopped = Farewell { was_stopped: true, ..farewell };

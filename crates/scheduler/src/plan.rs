@@ -119,8 +119,6 @@ const UNBUFFERED: &str = "PYTHONUNBUFFERED";
 /// How long a replica that others wait for may be stopped (SIGSTOP). Shorter than servers wait for a
 /// trainer that they do not hear of (60 s): it is started again before they give up.
 const STOPPED_SECONDS_MAX: u64 = 45;
-/// How often a rank of a fault-tolerant job is started again, where the job does not say.
-const RESTARTS_FAULT_TOLERANT: u32 = 16;
 
 /// All replicas of a job on these machines, of which there is at least one. Replicas of a role are
 /// dealt out in turn; the master is on the first machine.
@@ -146,9 +144,8 @@ pub fn plan(submission: &Submission, nodes: Vec<Node>) -> Result<JobPlan> {
 
 /// What is done about failures and ends, as the spec says.
 pub(crate) fn policy(spec: &JobSpec) -> Policy {
-    let is_tolerant = spec.fault_tolerance.is_some() && spec.restarts == 0;
     Policy {
-        restarts: if is_tolerant { RESTARTS_FAULT_TOLERANT } else { spec.restarts },
+        restarts: spec.restarts_max(),
         ready_ms: spec.ready_seconds.saturating_mul(1000),
         grace_ms: spec.grace_seconds.saturating_mul(1000),
         time_limit_ms: spec.time_limit_seconds.map(|seconds| seconds.saturating_mul(1000)),

@@ -145,6 +145,9 @@ pub struct ReplicaRecord {
     /// Whether a server has said that a signal ended it while it had trainers to wait for.
     #[serde(default)]
     pub was_stopped: bool,
+    /// Whether a server has said that it could not write its last checkpoint.
+    #[serde(default)]
+    pub is_unsaved: bool,
     /// Why it was started again alone the last time.
     #[serde(default)]
     pub restarted_for: Option<String>,
@@ -219,20 +222,26 @@ impl JobRecord {
             .collect();
     }
 
-    /// Changes the number of trainers that is wanted. Whether it did change.
-    pub fn scale(&mut self, plan: &JobPlan, trainers: u32) -> bool {
-        if self.trainers == trainers {
-            return false;
+    /// Changes the number of trainers that is wanted. Whoever asks for it wants so many to run: those
+    /// among them that were given up are started again, with all their restarts.
+    pub fn scale(&mut self, plan: &JobPlan, trainers: u32) {
+        if self.trainers != trainers {
+            self.notes.push(format!("from {} to {trainers} trainers", self.trainers));
+            self.trainers = trainers;
         }
-        self.notes.push(format!("from {} to {trainers} trainers", self.trainers));
-        self.trainers = trainers;
+        for record in &mut self.replicas {
+            let is_wanted = record.replica.role == Role::Trainer && record.replica.rank < trainers;
+            if is_wanted && matches!(record.state, ReplicaState::Failed | ReplicaState::Lost) {
+                // It comes back like one that was asked to leave.
+                (record.leaving_ms, record.failures) = (Some(u64::MAX), 0);
+            }
+        }
         for replica in &plan.replicas {
             let is_wanted = replica.id.role == Role::Trainer && replica.id.rank < trainers;
             if is_wanted && self.replica(replica.id).is_none() {
                 self.replicas.push(ReplicaRecord::planned(plan, replica));
             }
         }
-        true
     }
 
     /// The record of one replica.
@@ -277,6 +286,7 @@ impl JobRecord {
                 let Some(record) = self.replica_mut(*replica) else { return false };
                 record.trainers_joined = Some(farewell.trainers_joined);
                 record.was_stopped = farewell.was_stopped;
+                record.is_unsaved = farewell.is_unsaved;
             }
             Event::Exited { replica, code, message } => {
                 let Some(record) = self.replica_mut(*replica) else { return false };
@@ -398,6 +408,7 @@ impl ReplicaRecord {
             metrics: None,
             trainers_joined: None,
             was_stopped: false,
+            is_unsaved: false,
             restarted_for: None,
             leaving_ms: None,
         }

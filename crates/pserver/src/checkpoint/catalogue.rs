@@ -2,6 +2,7 @@
 
 use super::manifest::{MANIFEST_BYTES_MAX, Manifest, ShardFacts};
 use super::names::{Role, ShardName, cut_folder, parse_cut_folder, parse_file};
+use crate::message::COUNT_MAX;
 use contract::{Error, Kind, Result};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -50,9 +51,17 @@ pub fn list(folder: &Path) -> Result<Vec<CutSummary>> {
 /// higher ones, whatever was restored: a number that is used twice mixes two cuts.
 ///
 /// # Errors
-/// Whatever the disk says.
+/// Whatever the disk says, or if its number is so large that later ones would have none.
 pub fn newest(folder: &Path) -> Result<u64> {
-    Ok(numbers(folder)?.last().copied().unwrap_or(0))
+    let newest = numbers(folder)?.last().copied().unwrap_or(0);
+    match newest <= COUNT_MAX / 2 {
+        true => Ok(newest),
+        false => {
+            let message = "the number of a checkpoint leaves no room for later ones: move its \
+                           folder away";
+            Err(Error::invalid(message).with("folder", folder.display()).with("cut", newest))
+        }
+    }
 }
 
 /// A cut with all that its manifests say.

@@ -184,7 +184,8 @@ pub fn run(
                 )
             })
             .collect();
-        let mut outcome = Ok(Farewell { trainers_joined: 0, was_stopped: false });
+        let mut outcome =
+            Ok(Farewell { trainers_joined: 0, was_stopped: false, is_unsaved: false });
         for thread in threads {
             let thread =
                 thread.map_err(|source| Error::io("cannot start the thread of a port", source))?;
@@ -196,6 +197,7 @@ pub fn run(
                 outcome = served.map(|one| Farewell {
                     trainers_joined: one.trainers_joined.max(others.trainers_joined),
                     was_stopped: one.was_stopped || others.was_stopped,
+                    is_unsaved: one.is_unsaved || others.is_unsaved,
                 });
             }
         }

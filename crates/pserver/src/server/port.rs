@@ -87,6 +87,8 @@ struct Port {
     has_begun_cut: Notify,
     has_saved: Notify,
     is_ending: Cell<bool>,
+    /// The newest cut could not be written.
+    is_unsaved: Cell<bool>,
     number: u16,
 }
 
@@ -157,6 +159,7 @@ impl Port {
             has_begun_cut: Notify::new(),
             has_saved: Notify::new(),
             is_ending: Cell::new(false),
+            is_unsaved: Cell::new(false),
             number,
         })
     }
@@ -219,6 +222,7 @@ impl Port {
         outcome.map(|()| Farewell {
             trainers_joined: shard.trainers_joined(),
             was_stopped: !shard.is_over(),
+            is_unsaved: self.is_unsaved.get(),
         })
     }
 
@@ -366,11 +370,14 @@ impl Port {
             let Some(piece) = piece else { return };
             let is_end = matches!(piece, Saved::End);
             if saver.put(piece).await.is_err() {
+                self.is_unsaved.set(true);
                 tracing::error!(port = self.number, "the checkpoint thread has ended");
                 return;
             }
             if is_end {
-                match saver.done().await {
+                let done = saver.done().await;
+                self.is_unsaved.set(done.is_err());
+                match done {
                     Ok(done) => {
                         let cut = done.completed.cut;
                         self.shard.borrow_mut().complete_cut(cut, done.time, done.completed.bytes);

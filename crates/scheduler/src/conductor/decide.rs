@@ -77,7 +77,7 @@ pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, St
             ReplicaState::Failed if has_finished_anyway(replica, record) => {}
             ReplicaState::Failed | ReplicaState::Lost
                 if is_dispensable(replica, record, policy) => {}
-            ReplicaState::Failed if elastic::comes_back(replica, record) => {}
+            ReplicaState::Failed | ReplicaState::Lost if elastic::comes_back(replica, record) => {}
             ReplicaState::Failed if has_no_servers_left(replica, record) => {
                 return end(failed_at_last(replica));
             }
@@ -229,6 +229,16 @@ pub fn idle(record: &JobRecord, is_elastic: bool) -> Option<String> {
             names.join(", ")
         )
     })
+}
+
+/// What a job was asked for beside its model and does not have: a last checkpoint.
+pub fn unsaved(record: &JobRecord) -> Option<String> {
+    let unsaved = record.replicas.iter().find(|replica| replica.is_unsaved)?;
+    Some(format!(
+        "the training finished, but {} could not write its last checkpoint: its log says why \
+         (checkpoint_dir)",
+        unsaved.replica
+    ))
 }
 
 /// What looks distributed and is not, though the job did what its program says.

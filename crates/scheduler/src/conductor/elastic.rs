@@ -45,7 +45,7 @@ pub(super) fn is_superfluous(replica: &ReplicaRecord, record: &JobRecord) -> boo
     replica.replica.role == Role::Trainer && replica.replica.rank >= record.trainers
 }
 
-/// Whether a trainer that left is wanted again.
+/// Whether a trainer that left, or was given up, is wanted again.
 pub(super) fn comes_back(replica: &ReplicaRecord, record: &JobRecord) -> bool {
     replica.leaving_ms.is_some()
         && replica.state.is_final()
@@ -62,12 +62,38 @@ pub(super) fn is_dispensable(replica: &ReplicaRecord, record: &JobRecord, policy
     if is_superfluous(replica, record) || has_trained(record) {
         return true;
     }
-    let is_given_up = match replica.state {
+    is_given_up(replica, policy)
+        && !comes_back(replica, record)
+        && active(record, policy) >= least as usize
+}
+
+/// Trainers without which an elastic job goes on though they are wanted, in words for people.
+pub(super) fn losses(record: &JobRecord, policy: &Policy) -> Vec<String> {
+    if has_trained(record) {
+        return Vec::new();
+    }
+    let trainers = record.replicas.iter().filter(|replica| !is_superfluous(replica, record));
+    let lost = trainers
+        .filter(|replica| is_given_up(replica, policy) && is_dispensable(replica, record, policy));
+    let text = |lost: &ReplicaRecord| {
+        format!(
+            "{} is lost for good, and the job goes on with {}; `paddle scale` starts it again \
+             (attempt {}: {})",
+            lost.replica,
+            active(record, policy),
+            lost.attempt,
+            lost.reason()
+        )
+    };
+    lost.map(text).collect()
+}
+
+fn is_given_up(replica: &ReplicaRecord, policy: &Policy) -> bool {
+    match replica.state {
         ReplicaState::Lost => true,
         ReplicaState::Failed => restart_ms(replica, policy).is_none(),
         _ => false,
-    };
-    is_given_up && active(record, policy) >= least as usize
+    }
 }
 
 /// Whether an elastic job is trained: trainer 0, which takes part in the end of every pass, has
@@ -82,6 +108,7 @@ pub(super) fn has_trained(record: &JobRecord) -> bool {
 /// Trainers that run, have finished, or will be started.
 fn active(record: &JobRecord, policy: &Policy) -> usize {
     let is_active = |replica: &&ReplicaRecord| match replica.state {
+        _ if comes_back(replica, record) => true,
         ReplicaState::Failed => restart_ms(replica, policy).is_some(),
         ReplicaState::Lost | ReplicaState::Killed => false,
         _ => true,

@@ -120,7 +120,10 @@ impl Conductor<'_> {
             let now = now_ms();
             let (decision, reason) = decide(now, self.record, &self.plan.policy);
             let wake_ms = match decision {
-                Decision::Wait(wake_ms) => wake_ms,
+                Decision::Wait(wake_ms) => {
+                    is_new |= self.note_losses();
+                    wake_ms
+                }
                 decision => {
                     watch.decided(&reason);
                     is_new = true;
@@ -160,6 +163,16 @@ impl Conductor<'_> {
                 () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
             }
         }
+    }
+
+    /// Says which trainers an elastic job has lost. Whether that is new.
+    fn note_losses(&mut self) -> bool {
+        let losses = elastic::losses(self.record, &self.plan.policy);
+        let new: Vec<_> =
+            losses.into_iter().filter(|loss| !self.record.notes.contains(loss)).collect();
+        let is_new = !new.is_empty();
+        self.record.notes.extend(new);
+        is_new
     }
 
     /// Takes in what a supervisor says. Whether the record changed.
@@ -251,6 +264,11 @@ impl Conductor<'_> {
         let is_checked = verdict.state == JobState::Succeeded && !self.plan.policy.allows_idle;
         let is_elastic = self.plan.policy.min_trainers.is_some();
         if let Some(reason) = decide::idle(self.record, is_elastic).filter(|_| is_checked) {
+            verdict = Verdict::failed(reason);
+        }
+        if let Some(reason) = decide::unsaved(self.record)
+            && verdict.state == JobState::Succeeded
+        {
             verdict = Verdict::failed(reason);
         }
         if verdict.state == JobState::Succeeded && !self.plan.policy.allows_idle {

@@ -118,7 +118,7 @@ fn settled(
     if let Some(ending) = record.ending.take() {
         return Some(ending.verdict);
     }
-    let is_over = submission.spec.restarts == 0 && directory.has_begun();
+    let is_over = submission.spec.restarts_max() == 0 && directory.has_begun();
     is_over.then(|| {
         Verdict::failed(
             "the process that conducted the job died, and all replicas with it; restarts is 0, so \
@@ -251,7 +251,7 @@ impl Job<'_> {
                 (Err(_), Some(verdict)) => return Ok(verdict),
                 (opened, _) => opened?,
             };
-            if self.submission.spec.restarts == 0 && !self.directory.is_leashed() {
+            if self.submission.spec.restarts_max() == 0 && !self.directory.is_leashed() {
                 self.directory.note_begun()?;
             }
             let outcome = conductor::run(&plan, hosts, record, requests, files).await?;
@@ -327,7 +327,7 @@ impl Job<'_> {
             Opening { submission, directory, paddle, began_ms, is_again, may_allocate, progress };
         let spec = &self.submission.spec;
         let deadline = Instant::now() + Duration::from_secs(spec.ready_seconds);
-        let mut attempts_left = spec.restarts.min(ATTEMPTS_MAX);
+        let mut attempts_left = spec.restarts_max().min(ATTEMPTS_MAX);
         loop {
             let error = match Site::open(&opening).await {
                 Ok((site, nodes, mut hosts)) => {
