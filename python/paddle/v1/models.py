@@ -107,7 +107,13 @@ def beside(configuration: Configuration) -> list[tuple[str, bytes]]:
 def load(parameters: Parameters, directory: str, strategy: str) -> None:
     """Takes the values of a saved model."""
     log.info(f"Loading parameters from {directory}")
-    parameters.load_pass(directory, strategy)
+    missing = parameters.load_pass(directory, strategy)
+    if missing:
+        begun = "random" if strategy == "rand" else "zero"
+        log.warning(
+            f"{directory} does not have {', '.join(missing)}: these begin with {begun} values "
+            f"(--load_missing_parameter_strategy={strategy})"
+        )
 
 
 def remove(directory: str, pass_id: int) -> None:
