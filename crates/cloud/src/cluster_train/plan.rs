@@ -13,6 +13,9 @@ use contract::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
+/// What every node gets beside data, such as a model, whose files may have any names.
+const OTHER: &str = "meta";
+
 /// What the nodes of a job fetch, and where their results go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
@@ -165,7 +168,7 @@ impl Finder<'_> {
         locate(self.cloud, self.source, path, Access::Read).await
     }
 
-    /// The files of a directory, by name.
+    /// The files of a directory, by name; of data, those that are data.
     async fn directory(&mut self, path: &str, what: &str, must_be: bool) -> Result<Vec<Found>> {
         let place = self.locate(path).await?;
         match place.stat().await? {
@@ -184,7 +187,7 @@ impl Finder<'_> {
         let mut found = Vec::new();
         for entry in place.list().await? {
             let name = entry.name().to_owned();
-            if name.starts_with(['_', '.']) {
+            if what != OTHER && name.starts_with(['_', '.']) {
                 // As those that jobs of Hadoop leave: `_SUCCESS`, `_logs`.
                 self.notes.push(format!("{path}/{name} is not taken for data"));
                 continue;
@@ -238,7 +241,7 @@ impl Finder<'_> {
         let (path, entry) = place_and_entry;
         match entry {
             Some(entry) if entry.is_directory() => {
-                for file in self.directory(&path, "meta", true).await? {
+                for file in self.directory(&path, OTHER, true).await? {
                     let target = format!("{target}/{}", file.name);
                     self.files.push(planned(file, target, Part::Other, None));
                 }
