@@ -115,7 +115,8 @@ impl JobSpec {
             return Err(bad("max_trainers", max_trainers, &fix));
         }
         if !self.master {
-            return Err(bad("master", false, "a fault-tolerant job needs one: use true"));
+            let fix = "a job whose trainers may change needs one: give --master, or set it to true";
+            return Err(bad("master", false, fix));
         }
         Ok(())
     }
@@ -332,7 +333,7 @@ mod tests {
         insta::assert_snapshot!(tolerance(0, 4, true), @"bad min_trainers: use a number from 1 to the 4 trainers (value: 0)");
         insta::assert_snapshot!(tolerance(5, 8, true), @"bad min_trainers: use a number from 1 to the 4 trainers (value: 5)");
         insta::assert_snapshot!(tolerance(1, 3, true), @"bad max_trainers: use a number from the 4 trainers to 4096 (value: 3)");
-        insta::assert_snapshot!(tolerance(1, 8, false), @"bad master: a fault-tolerant job needs one: use true (value: false)");
+        insta::assert_snapshot!(tolerance(1, 8, false), @"bad master: a job whose trainers may change needs one: give --master, or set it to true (value: false)");
     }
 
     #[test]

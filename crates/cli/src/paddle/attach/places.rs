@@ -28,19 +28,15 @@ pub(crate) fn of(submission: &Submission, record: &JobRecord) -> Places {
     };
     let written = |dir: &str| {
         let path = here.join(dir);
-        is_newer(&path, record.began_ms).then(|| path.display().to_string())
+        let has_begun = record.replicas.iter().any(|replica| replica.started_ms.is_some());
+        (has_begun && is_newer(&path, record.began_ms)).then(|| path.display().to_string())
     };
     let checkpoints = match spec.checkpoint.dir.as_str() {
         "" => None,
         dir if is_elsewhere => Some(format!("{dir} on the machines")),
         dir => written(dir),
     };
-    let logs = here.join(&spec.log_dir);
-    Places {
-        logs: logs.is_dir().then(|| logs.display().to_string()),
-        model: written(&spec.output_dir),
-        checkpoints,
-    }
+    Places { logs: written(&spec.log_dir), model: written(&spec.output_dir), checkpoints }
 }
 
 /// Whether something in a directory was written since a time.

@@ -246,7 +246,8 @@ pub(crate) struct Servers {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Failures and limits")]
 pub(crate) struct Limits {
-    /// Start a failed trainer or server again, up to this often per rank
+    /// Start a failed trainer or server again, up to this often per rank; 0 means 16 where the number
+    /// of trainers may change
     #[arg(long, value_name = "N", default_value = "0", value_parser = number::parse::<u32>)]
     pub(crate) restarts: u32,
     /// Go on when trainers die for good, as long as there are this many; needs --master

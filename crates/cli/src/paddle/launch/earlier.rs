@@ -18,7 +18,11 @@ pub(super) fn check(submission: &Submission) -> Result<()> {
         return Ok(());
     }
     let folder = Path::new(workspace).join(&checkpoint.dir);
-    let is_used = folder.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+    // Others may be there: `lost+found`, at the top of a disk.
+    let is_ours = |name: &str| name.starts_with("cut-") || name.starts_with("trail-");
+    let is_used = folder.read_dir().is_ok_and(|entries| {
+        entries.flatten().any(|entry| is_ours(&entry.file_name().to_string_lossy()))
+    });
     if !is_used {
         return Ok(());
     }

@@ -60,6 +60,19 @@ pub(super) fn refuse_flags_but_package(args: &LaunchArgs) -> Result<()> {
     ])
 }
 
+/// Refuses what means something on other machines only, on this one.
+pub(super) fn refuse_flags_of_machines(args: &LaunchArgs) -> Result<()> {
+    let given = [
+        ("--nics", args.ssh.nics.is_some()),
+        ("--remote_paddle", args.ssh.reach.remote_paddle.is_some()),
+    ];
+    refuse_given(
+        &given,
+        "this flag is for jobs on other machines: a local one uses loopback and \
+                          this paddle",
+    )
+}
+
 fn refuse(given: &[(&'static str, bool)]) -> Result<()> {
     refuse_given(given, "this flag is for ssh hosts: name them by --conf or --hosts")
 }

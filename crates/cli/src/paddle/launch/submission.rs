@@ -61,6 +61,7 @@ pub(super) fn build(args: &Args) -> std::result::Result<Built, Refusal> {
 fn local(args: &Args) -> std::result::Result<Built, Refusal> {
     mpi::refuse_flags(args)?;
     ssh::refuse_flags(args)?;
+    ssh::refuse_flags_of_machines(args)?;
     slurm::refuse_flags(args)?;
     let workspace = workspace(args)?;
     let trainers = args.trainers.unwrap_or(1);

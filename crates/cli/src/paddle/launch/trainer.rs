@@ -10,7 +10,7 @@ use contract::{Error, Result};
 use std::path::Path;
 
 /// Flags that differ from trainer to trainer, or that servers are known by.
-const OWN: [&str; 3] = ["--trainer_id", "--pservers", "--num_gradient_servers"];
+const OWN: [&str; 4] = ["--trainer_id", "--pservers", "--num_gradient_servers", "--start_pserver"];
 
 /// Trainers in a directory of this machine.
 pub(super) fn set_here(
@@ -52,6 +52,14 @@ fn set_configuration(spec: &mut JobSpec, args: &Args) -> Result<bool> {
         let message = "this flag is set by the launcher, for each trainer: leave it out";
         return Err(Error::invalid(message).with("flag", flag));
     }
+    let is_local = |flag: &&String| {
+        name(flag) == "--local" && !["--local=0", "--local=false"].contains(&flag.as_str())
+    };
+    if let Some(flag) = flags.iter().find(is_local) {
+        let message = "a launched job trains on its servers: leave this flag out, or train here \
+                       with `paddle train`";
+        return Err(Error::invalid(message).with("flag", flag));
+    }
     if !args.program.is_empty() {
         // Those that mean something to the launcher too are in the environment.
         let is_shared = |flag: &&String| {
@@ -66,7 +74,11 @@ fn set_configuration(spec: &mut JobSpec, args: &Args) -> Result<bool> {
             }
         };
     }
-    let Some((config, rest)) = take(flags, "--config") else { return Ok(false) };
+    let Some((mut config, mut rest)) = take(flags, "--config") else { return Ok(false) };
+    // The last one counts, as with every flag of the trainer.
+    while let Some((later, without)) = take(&rest, "--config") {
+        (config, rest) = (later, without);
+    }
     if config.is_empty() {
         return Err(Error::invalid("--config needs the path of a configuration"));
     }

@@ -79,7 +79,9 @@ fn listen_once(addresses: &[IpAddr], wanted: Ports) -> Result<(Ports, Vec<Vec<Tc
 
 fn refused(source: std::io::Error, address: IpAddr, port: u16) -> Error {
     let message = match source.kind() {
-        std::io::ErrorKind::AddrInUse => "port is in use; choose another with --port",
+        std::io::ErrorKind::AddrInUse => {
+            "port is in use, perhaps by --metrics_port; choose another with --port"
+        }
         _ => "cannot listen",
     };
     Error::new(Kind::Unavailable, message)
