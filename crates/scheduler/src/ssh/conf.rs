@@ -12,6 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -149,8 +150,13 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
 /// What `read_conf.py` makes of the file.
 async fn ask_python(path: &Path) -> Result<Vec<u8>> {
-    let file =
-        File::open(path).map_err(|source| Error::io("cannot read the configuration", source))?;
+    let unreadable = |source| Error::io("cannot read the configuration", source);
+    // A pipe without a writer would be waited for.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path).map_err(unreadable)?;
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err(Error::invalid("the configuration is no file"));
+    }
     let mut command = Command::new("python3");
     // Isolated: neither variables nor files of this directory change what Python does.
     command.args(["-I", "-S", "-W", "ignore", "-c", READER]);

@@ -61,9 +61,11 @@ pub async fn receive(
         };
         let refused = |source| Error::io("cannot write a file", source).with("path", path);
         let target = root.join(path);
-        // Not written through: the old file may be a link, or have another name elsewhere.
+        // Not written through: the old file may be a link, or have another name elsewhere. It has its
+        // name when it is whole.
         remove(&target)?;
-        let mut file = fs::File::create(&target).map_err(refused)?;
+        let folder = target.parent().unwrap_or(root);
+        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(refused)?;
         let (mut left, mut hash) = (*bytes, Sha256::new());
         while left > 0 {
             let wanted = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -80,7 +82,8 @@ pub async fn receive(
             let message = "a file changed while it was sent: try again";
             return Err(Error::new(Kind::Conflict, message).with("path", path));
         }
-        set_executable(&target, *is_executable)?;
+        set_executable(file.path(), *is_executable)?;
+        file.persist(&target).map_err(|error| refused(error.error))?;
     }
     Ok(())
 }
