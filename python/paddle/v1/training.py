@@ -115,10 +115,10 @@ class Reporter:
             log.dot()
         if _is_due(batch, command.show_parameter_stats_period) and self._session.rank == 0:
             show_parameters(self._session)
-        if _is_due(batch, command.test_period):
-            test(self._session, happened.pass_id)
         if _is_due(batch, command.saving_period_by_batches):
             self._save(models.pass_name(happened.pass_id, batch))
+        if _is_due(batch, command.test_period):
+            test(self._session, happened.pass_id)
 
     def _end_pass(self, happened: event.EndPass) -> None:
         if self._pass.batches == 0 and self._session.is_local:
@@ -130,13 +130,14 @@ class Reporter:
             f" Pass={happened.pass_id} Batch={self._pass.batches} samples={self._pass.samples} "
             f"AvgCost={self._pass.mean()} Eval: {self._session.figures(happened.metrics.items())}"
         )
-        if self._command.test_period == 0:
-            test(self._session, happened.pass_id)
+        # First, so that a fault in the data of tests does not cost the pass.
         period = self._command.saving_period
         if period and happened.pass_id % period == 0:
             self._save(models.pass_name(happened.pass_id))
             if self._command.save_only_one and self._session.rank == 0:
                 models.remove(self._session.save_dir, happened.pass_id - period)
+        if self._command.test_period == 0:
+            test(self._session, happened.pass_id)
 
     def _save(self, name: str) -> None:
         if self._session.rank != 0:
