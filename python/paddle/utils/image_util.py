@@ -6,8 +6,9 @@ Reading and resizing need Pillow (`pip install pillow`). Chance comes from `nump
 
 import io
 import os
+import pickle
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -86,9 +87,11 @@ def preprocess_img(
 def load_meta(
     meta_path: str | os.PathLike[str], mean_img_size: int, crop_size: int, color: bool = True
 ) -> Array:
-    """The mean image of a meta file (`data_mean`), cut to the middle `crop_size` pixels."""
-    with np.load(meta_path, allow_pickle=False) as meta:
-        mean = meta["data_mean"]
+    """The mean image of a meta file (`data_mean`), cut to the middle `crop_size` pixels.
+
+    The file is an `.npz` or, as the original writes it, a pickle of a dict.
+    """
+    mean = _read_mean(meta_path)
     shape = (3, mean_img_size, mean_img_size) if color else (mean_img_size, mean_img_size)
     if mean.size != int(np.prod(shape)):
         raise mistake.invalid(
@@ -99,6 +102,45 @@ def load_meta(
     border = (mean_img_size - crop_size) // 2
     cut = slice(border, border + crop_size)
     return np.asarray(mean.reshape(shape)[..., cut, cut], dtype=np.float32)
+
+
+def _read_mean(path: str | os.PathLike[str]) -> Array:
+    with open(path, "rb") as file:
+        is_archive = file.read(2) == b"PK"
+        file.seek(0)
+        try:
+            if is_archive:
+                with np.load(file, allow_pickle=False) as meta:
+                    return np.asarray(meta["data_mean"], dtype=np.float32)
+            # Python 2 wrote arrays as its text.
+            meta = _Unpickler(file, encoding="latin1").load()
+            return np.asarray(meta["data_mean"], dtype=np.float32)
+        except OSError:
+            raise
+        # Whatever bytes that are no such file may lead to.
+        except Exception as error:
+            raise mistake.invalid(
+                f"{os.fspath(path)} is no file of a mean image: an .npz or a pickled dict with an "
+                f"array `data_mean` ({type(error).__name__}: {error})"
+            ) from None
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads arrays, numbers and texts: nothing in a file is to be called that does more."""
+
+    _KNOWN: ClassVar[dict[str, Any]] = {
+        "_reconstruct": np.zeros(0).__reduce__()[0],
+        "scalar": np.float32(0).__reduce__()[0],
+        "ndarray": np.ndarray,
+        "dtype": np.dtype,
+        "encode": str.encode,
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        """What a file may call."""
+        if module.split(".")[0] not in ("numpy", "_codecs") or name not in self._KNOWN:
+            raise pickle.UnpicklingError(f"it has a {module}.{name}, not only arrays")
+        return self._KNOWN[name]
 
 
 def load_image(img_path: str | os.PathLike[str], is_color: bool = True) -> Any:
