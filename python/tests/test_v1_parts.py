@@ -2,6 +2,7 @@
 
 import io
 import os
+import pickle
 import random
 import re
 import types
@@ -13,12 +14,13 @@ import pytest
 from paddle import _native, errors, trainer_config_helpers
 from paddle.trainer.PyDataProvider2 import provider
 from paddle.utils import image_util, plotcurve
-from paddle.v1 import figures, flags, provider_process
+from paddle.v1 import configuration, figures, flags, provider_process, testing
 from paddle.v1.pool import Pool
 from paddle.v1.provider import Opened
 from paddle.v1.recording import Source
 from paddle.v1.sample import Shaper
 from paddle.v2 import data_type, evaluator, layer
+from paddle.v2.optimizer import merge_settings
 from paddle.v2.topology import Topology
 
 
@@ -74,6 +76,14 @@ def test_samples_count_as_much_as_they_say():
         pool(is_train=False, batch_size=3, can_over_batch_size=False, **weigh), files=("a",)
     )
     assert [len(batch) for batch in exact] == [1, 3, 3]
+
+
+def test_a_pool_holds_as_much_as_its_samples_count():
+    made = pool(batch_size=5, pool_size=10, calc_batch_size=lambda _sample: 5)
+    samples = [s for batch in batches(made, files=("a",)) for s in batch]
+    # Two fill it, so that nothing comes more than one place early.
+    assert sorted(samples) == [f"a{number}" for number in range(7)]
+    assert all(int(sample[1]) <= place + 1 for place, sample in enumerate(samples))
 
 
 def test_flags_are_written_as_in_the_original():
@@ -199,6 +209,134 @@ def test_a_check_finds_values_of_another_type(kind, right, wrong):
     shaper.check(shaper.shape({"it": right}))
     with pytest.raises(errors.InvalidError, match="'it' is not as its type says"):
         shaper.check(shaper.shape({"it": wrong}))
+
+
+def test_no_id_is_right_where_a_table_is_looked_up():
+    for kind, wrong in (
+        (data_type.integer_value(5), -2),
+        (data_type.integer_value_sequence(5), [-1, -2]),
+    ):
+        shaper = Shaper(["it"], [kind], is_dict=True)
+        shaper.check(shaper.shape({"it": -1 if kind.seq_type == 0 else [2, -1]}))
+        with pytest.raises(errors.InvalidError, match="-2 is not an id below 5"):
+            shaper.check(shaper.shape({"it": wrong}))
+
+
+DEFAULTS = """\
+from paddle.trainer_config_helpers import *
+
+{default}
+settings(batch_size=4, learning_rate=0.1, learning_method=MomentumOptimizer({momentum}){own})
+x = data_layer(name="x", size=4)
+y = data_layer(name="y", size=3)
+outputs(square_error_cost(input=fc_layer(input=x, size=3, param_attr={weight}), label=y))
+"""
+
+
+def described(folder, default="", momentum="", own="", weight="None"):
+    """The optimizer and the parameters of a configuration."""
+    path = folder / "trainer_config.py"
+    path.write_text(DEFAULTS.format(default=default, momentum=momentum, own=own, weight=weight))
+    types = {"x": data_type.dense_vector(4), "y": data_type.dense_vector(3)}
+    found = configuration.read(str(path), {}, lambda _recording, _order: types)
+    topology = Topology(found.outputs)
+    parameters = [
+        (each["initializer"], merge_settings(each["attr"], found.optimizer))
+        for each in topology.descriptions()
+    ]
+    return found.optimizer.to_json(), parameters
+
+
+SMALL = "default_initial_std(0.3)"
+
+
+@pytest.mark.parametrize(
+    ("default", "explicit"),
+    [
+        ("default_momentum(0.9)", {"momentum": "momentum=0.9"}),
+        ("default_decay_rate(0.1)", {"own": ", regularization=L2Regularization(0.1)"}),
+        (
+            "default_gradient_clipping_threshold(5.0)",
+            {"own": ", gradient_clipping_threshold=5.0"},
+        ),
+        (SMALL, {"weight": "ParamAttr(initial_mean=0.0, initial_std=0.3)"}),
+        (
+            "default_initial_mean(0.2)",
+            {"weight": "ParamAttr(initial_mean=0.2, initial_std=0.01)"},
+        ),
+        (
+            f"{SMALL}; default_initial_strategy(1)",
+            {"weight": "ParamAttr(initial_min=-0.3, initial_max=0.3)"},
+        ),
+        (f"{SMALL}; default_initial_smart(True)", {}),
+        ("default_num_batches_regularization(1)", {}),
+    ],
+)
+def test_a_default_is_what_would_have_been_said(tmp_path, default, explicit):
+    expected = described(tmp_path, **explicit)
+    assert described(tmp_path, default) == expected
+    assert (described(tmp_path) == expected) == (explicit == {})
+
+
+def test_defaults_that_cannot_be_are_refused(tmp_path):
+    for default, message in (
+        ("default_num_batches_regularization(2)", "num_batches_regularization must be 1"),
+        ("default_initial_strategy(2)", "initial_strategy must be 0"),
+        ("default_momentum('much')", "momentum must be a number"),
+    ):
+        with pytest.raises(errors.Error, match=message):
+            described(tmp_path, default)
+
+
+def test_a_pass_that_does_not_come_ends_the_wait(tmp_path, monkeypatch):
+    monkeypatch.setattr(testing, "WAIT_SECONDS", 0)
+    monkeypatch.setattr(testing, "POLL_SECONDS", 0)
+    assert not testing._is_there(str(tmp_path), waits=False)
+    with pytest.raises(errors.Error, match="was not saved within 0 seconds"):
+        testing._is_there(str(tmp_path), waits=True)
+
+
+def pickled_by_python_2(mean):
+    """`{"data_mean": mean}` as Python 2 pickles it, with whole numbers of 32 bits."""
+    content = np.asarray(mean, "<i4").tobytes()
+    return b"".join((
+        b"\x80\x02}(U\x09data_mean",
+        b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\x00\x85U\x01bt",
+        b"R(K\x01K" + bytes([len(mean)]) + b"\x85",
+        b"cnumpy\ndtype\n(U\x02i4K\x00K\x01tR(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb",
+        b"\x89U" + bytes([len(content)]) + content + b"tbU\nimage_sizeK\x04u.",
+    ))  # fmt: skip
+
+
+def test_a_mean_image_of_the_original_is_read(tmp_path):
+    mean = np.arange(3 * 4 * 4, dtype=np.int32)
+    by_numpy = {"data_mean": mean.astype(np.float64), "image_size": np.int64(4), "color": True}
+    (tmp_path / "meta").write_bytes(pickle.dumps(by_numpy, protocol=2))
+    expected = mean.reshape(3, 4, 4)[:, 1:3, 1:3].astype(np.float32)
+    np.testing.assert_array_equal(image_util.load_meta(tmp_path / "meta", 4, 2), expected)
+    (tmp_path / "meta").write_bytes(pickled_by_python_2(mean))
+    found = image_util.load_meta(str(tmp_path / "meta"), 4, 2)
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == np.float32
+
+
+class Evil:
+    def __reduce__(self):
+        return (os.mkdir, ("reached",))
+
+
+def test_a_mean_image_runs_no_code(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for content, told in (
+        (pickle.dumps({"data_mean": Evil()}), "posix.mkdir, not only arrays"),
+        (pickle.dumps({"mean": 1}), "KeyError"),
+        (b"PK no archive", "is no file of a mean image"),
+        (b"", "is no file of a mean image"),
+    ):
+        (tmp_path / "meta").write_bytes(content)
+        with pytest.raises(errors.InvalidError, match=told):
+            image_util.load_meta("meta", 4, 2)
+    assert not (tmp_path / "reached").exists()
 
 
 def test_pictures_are_decoded_cropped_and_freed_of_their_mean(tmp_path):

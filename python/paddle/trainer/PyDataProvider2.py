@@ -123,7 +123,7 @@ def provider(
     should_shuffle:       None: in training only.
     pool_size:            samples that are shuffled together; -1 for no limit.
     min_pool_size:        samples to wait for before a batch is made; -1 for the whole pass.
-    calc_batch_size:      how much a sample counts in a batch, 1 without.
+    calc_batch_size:      how much a sample counts in a batch and in the pool, 1 without.
     can_over_batch_size:  whether a batch may count more than its size.
     cache:                see `CacheType`.
     check:                check every sample; the wrong ones end the training, or with
@@ -138,7 +138,7 @@ def provider(
     if args is not None:
         mistake.warn("args of @provider have no effect: give them to define_py_data_sources2")
     types = slots if input_types is None else input_types
-    if types is not None and not callable(types):
+    if types is not None:
         check_types(types)
     options = {
         "input_types": types,

@@ -68,18 +68,20 @@ class Pool:
         """Samples in the order in which they are drawn from the pool."""
         least = max(self.batch_size, self.min_pool_size)
         most = self.pool_size if self.pool_size > 0 else max(least, POOL_BATCHES * self.batch_size)
-        held: list[Any] = []
-        room, given = min(least, most), 0
+        held: list[tuple[Any, int]] = []
+        room, given, content = min(least, most), 0, 0
         for sample in samples:
-            held.append(sample)
-            if len(held) < room:
-                continue
-            yield _take(held, draw)
-            given += 1
-            # It grows until it is as large as it may be.
-            room = min(most, least + given // self.batch_size * self.batch_size)
+            weight = self._weight(sample)
+            held.append((sample, weight))
+            content += weight
+            while held and content >= room:
+                drawn, weight = _take(held, draw)
+                yield drawn
+                given, content = given + weight, content - weight
+                # It grows until it is as large as it may be.
+                room = min(most, least + given // self.batch_size * self.batch_size)
         while held:
-            yield _take(held, draw)
+            yield _take(held, draw)[0]
 
     def _counted(self, samples: Iterator[Any]) -> Iterator[list[Any]]:
         if self.weigh is None:
@@ -89,7 +91,7 @@ class Pool:
         batch = []
         count = 0
         for sample in samples:
-            weight = _weight(self.weigh(sample))
+            weight = self._weight(sample)
             if batch and not self.can_over_batch_size and count + weight > self.batch_size:
                 yield batch
                 batch, count = [], 0
@@ -101,17 +103,20 @@ class Pool:
         if batch:
             yield batch
 
-
-def _weight(found: Any) -> int:
-    try:
-        weight = operator.index(found)
-    except TypeError:
-        weight = -1
-    if weight < 0:
-        raise errors.InvalidError(
-            f"calc_batch_size must give a whole number, 0 or more, but gives {found!r:.60}"
-        )
-    return weight
+    def _weight(self, sample: Any) -> int:
+        """How much a sample counts, in the pool and in a batch."""
+        if self.weigh is None:
+            return 1
+        found = self.weigh(sample)
+        try:
+            weight = operator.index(found)
+        except TypeError:
+            weight = -1
+        if weight < 0:
+            raise errors.InvalidError(
+                f"calc_batch_size must give a whole number, 0 or more, but gives {found!r:.60}"
+            )
+        return weight
 
 
 def _take(held: list[Any], draw: random.Random) -> Any:

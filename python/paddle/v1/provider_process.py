@@ -48,7 +48,7 @@ TOLD_SECONDS = 60.0
 LOOK_SECONDS = 0.5
 # How long a process may take to end when it was killed.
 END_SECONDS = 10
-# Wrong samples that are reported one by one.
+# Wrong samples of a pass that are reported one by one; behind the pass their number is.
 REPORTED_MAX = 10
 
 # The prctl by which a process gets a signal when its parent dies.
@@ -223,10 +223,16 @@ class _Worker:
 
     def contents(self, pass_id: int, is_packed: bool) -> Iterator[Any]:
         """What is sent of a pass: its batches, packed or as lists of samples."""
+        self._dropped, before = 0, self._progress[0]
         for batch in self._batches(pass_id):
             # Samples are checked either way.
             packed = self._pack(batch)
             yield packed if is_packed else batch
+        if self._dropped:
+            log.warning(
+                f"{self._dropped} of {self._progress[0] - before} samples of pass {pass_id} were "
+                f"left out: they are not as their types say (at: {_shown(self.place)})"
+            )
 
     def _batches(self, pass_id: int) -> Iterator[list[Any]]:
         draw = random.Random(f"{self._seed} {pass_id}")

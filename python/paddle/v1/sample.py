@@ -126,6 +126,9 @@ def _check_id(type: InputType, value: Any) -> None:
     number = int(value)
     if number != value:
         raise ValueError(f"{value!r} is not whole")
+    if number == -1 and type.type == DataType.Index:
+        # No id: a row of zeros in a table.
+        return
     if number < 0 or (type.dim is not None and number >= type.dim):
         raise ValueError(f"{number} is not an id below {type.dim}")
 
