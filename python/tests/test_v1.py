@@ -187,6 +187,24 @@ def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path, case):
         assert whole == files(tmp_path / f"parts/pass-{number:05}"), number
 
 
+def test_threads_share_a_batch(tmp_path):
+    v1_programs.write(tmp_path, sparse=False)
+    flags = (CONFIG, "--num_passes=3", "--log_period=1", "--dot_period=0")
+    costs = {}
+    for name, count in (("one", 1), ("three", 3), ("again", 3)):
+        # Small batches are not shared.
+        threads = ("--config_args=batch_size=60", f"--trainer_count={count}")
+        log = train(tmp_path, *flags, *threads, f"--save_dir={name}")
+        costs[name] = figures(log, rf"CurrentCost={NUMBER}")
+    assert len(costs["one"]) == 6
+    # A log shows six digits.
+    np.testing.assert_allclose(costs["three"], costs["one"], rtol=1e-5)
+    one, three, again = (files(tmp_path / name / "pass-00002") for name in costs)
+    assert three == again
+    # Sums in another order: the threads did share it.
+    assert three["___fc_layer_0__.w0"] != one["___fc_layer_0__.w0"]
+
+
 def test_another_seed_gives_another_model_and_the_same_seed_the_same(tmp_path):
     v1_programs.write(tmp_path)
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
@@ -332,6 +350,15 @@ def test_through_a_server_the_same_is_learnt(tmp_path):
     assert here == there
 
 
+def test_servers_alone_do_not_make_a_training_remote(tmp_path):
+    v1_programs.write(tmp_path)
+    log = train(tmp_path, CONFIG, "--num_passes=1", "--pservers=127.0.0.2:9", *QUIET)
+    assert "--pservers has no effect: the training has no parameter servers; --local=0 is" in log
+    code, log = try_to_train(tmp_path, CONFIG, "--pservers=127.0.0.2:9", "--local=0")
+    assert code == 1
+    assert "127.0.0.2:9" in log
+
+
 def test_trainers_of_a_job_are_told_by_the_environment(tmp_path):
     v1_programs.write(tmp_path, "should_shuffle=False")
     (tmp_path / "train.list").write_text("part-0\n")
@@ -354,7 +381,7 @@ def test_trainers_of_a_job_are_told_by_the_environment(tmp_path):
         env={**os.environ, "PATH": processes.PATH},
         check=False,
     )
-    assert shown.returncode == 1
+    assert shown.returncode == 2
     assert "start the job without --master" in shown.stdout
 
 
@@ -517,6 +544,26 @@ def test_a_provider_ends_with_a_trainer_that_is_killed(tmp_path):
     trainer.kill()
     trainer.wait()
     wait_until(lambda: processes_with(config) == [])
+
+
+def test_a_server_ends_with_a_trainer_that_is_killed(tmp_path):
+    v1_programs.write(tmp_path)
+    path = tmp_path / "dataprovider.py"
+    mark = 'open("reached", "w").close(); import signal; signal.pause()\n    with open'
+    path.write_text(path.read_text().replace("with open", mark, 1))
+    trainer = subprocess.Popen(
+        [processes.PADDLE, "train", CONFIG, "--local=0", "--start_pserver", "--port=0"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until((tmp_path / "reached").exists)
+    trainer.kill()
+    # Read to its end, which is that of the server too.
+    log = trainer.communicate(timeout=processes.DEADLINE_SECONDS)[1]
+    assert "started a parameter server at port" in log
+    # It did not have to find out by itself, after a minute.
+    assert "heard of" not in log
 
 
 def test_a_pass_is_saved_whole_or_not_at_all(tmp_path):

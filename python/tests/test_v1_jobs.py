@@ -1,5 +1,6 @@
 """`paddle train`: what its jobs and flags do beside training, and what they say of themselves."""
 
+import os
 import re
 import subprocess
 
@@ -110,6 +111,53 @@ def test_tests_without_samples_are_told_and_the_model_is_saved(tmp_path):
     assert log.endswith("the data provider gave no sample to test with (at: dataprovider.py:4)\n")
 
 
+def test_a_fault_in_the_data_of_tests_does_not_cost_the_pass(tmp_path):
+    v1_programs.write(tmp_path)
+    (tmp_path / "test.list").write_text("missing\n")
+    flags = ("--save_dir=output", "--saving_period_by_batches=15", *QUIET)
+    code, log = try_to_train(tmp_path, CONFIG, "--num_passes=2", *flags)
+    assert code == 1
+    assert "No such file or directory: 'missing'" in log
+    assert (tmp_path / "output/pass-00000/done").exists()
+    code, log = try_to_train(tmp_path, CONFIG, "--test_period=15", *flags)
+    assert code == 1
+    assert (tmp_path / "output/pass-00000-015/done").exists()
+    (tmp_path / "test.list").write_text("tests\n")
+    train(tmp_path, "--start_pass=1", "--num_passes=2", *flags)
+    assert (tmp_path / "output/pass-00001/done").exists()
+
+
+def test_passes_that_are_not_saved_yet_are_waited_for(trained):
+    later = trained / "output/pass-00001"
+    later.rename(trained / "later")
+    flags = ("--job=test", "--test_pass=0", "--test_wait", "--num_passes=2", "--save_dir=output")
+    tester = subprocess.Popen(
+        [processes.PADDLE, "train", CONFIG, *flags],
+        cwd=trained,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    log = []
+    with tester:
+        for line in tester.stderr:
+            log.append(line)
+            if "waiting for output/pass-00001, for up to 24 hours" in line:
+                (trained / "later").rename(later)
+    assert tester.returncode == 0
+    tested = re.findall(r" Pass=(\d) samples=60 AvgCost=", "".join(log))
+    assert tested == ["0", "1"]
+    assert not (trained / "later").exists()
+
+
+def test_samples_that_are_left_out_are_counted(tmp_path):
+    v1_programs.write(tmp_path, "check=True, check_fail_continue=True")
+    change(tmp_path, "int(label)", 'int(label) if file_name != "part-0" else 9', "dataprovider.py")
+    log = train(tmp_path, CONFIG, "--num_passes=2", *QUIET)
+    assert log.count("] a sample is left out: the value for 'label' is not as its type") == 20
+    told = re.findall(r"\] (\d+ of \d+ samples of pass \d) were left out: .*\(at: (.*):11\)", log)
+    assert told == [(f"60 of 120 samples of pass {number}", "dataprovider.py") for number in "01"]
+
+
 PREDICTED = "inputs(x, word, label)\noutputs(maxid_layer(predict), predict)"
 
 
@@ -159,6 +207,28 @@ def test_a_configuration_imports_what_is_beside_it(tmp_path):
     )
     saved = {path.name for path in (tmp_path / "output/pass-00000").iterdir()}
     assert {"trainer_config.py", "sizes.py", "more.py"} <= saved
+    # What was saved is what counts.
+    (folder / "parts/sizes.py").write_text("hidden_size = 9\n")
+    train(tmp_path, "--start_pass=1", "--num_passes=2", "--save_dir=output", *QUIET)
+
+
+def test_configurations_of_one_name_are_refused_before_the_training(tmp_path):
+    v1_programs.write(tmp_path)
+    (tmp_path / "base").mkdir()
+    change(tmp_path, "x = data_layer", "Import('base/trainer_config.py')\nx = data_layer")
+    (tmp_path / "base/trainer_config.py").write_text("hidden_size = 8\n")
+    code, log = try_to_train(tmp_path, CONFIG, "--num_passes=1")
+    assert code == 2
+    assert "trainer_config.py and base/trainer_config.py cannot both be saved" in log
+    train(tmp_path, CONFIG, "--num_passes=1", "--saving_period=0")
+
+
+def test_tools_give_a_configuration_the_arguments_that_are_always_there(tmp_path):
+    v1_programs.write(tmp_path)
+    given = 'list("abc")[get_config_arg("trainer_id", int) + get_config_arg("use_gpu", int)]'
+    change(tmp_path, "outputs(", f'{given} and get_config_arg("local", str).strip()\noutputs(')
+    shown = processes.run(tmp_path, processes.PADDLE, "dump_config", "trainer_config.py")
+    assert 'input_layer_names: "word"' in shown
 
 
 def test_arguments_that_no_hook_takes_are_told(tmp_path):
@@ -166,6 +236,78 @@ def test_arguments_that_no_hook_takes_are_told(tmp_path):
     change(tmp_path, 'obj="process"', 'obj="process", args={"a": 1}')
     log = train(tmp_path, CONFIG, "--num_passes=1", *QUIET)
     assert "dataprovider.process has no init_hook, which the args of define_py_data" in log
+
+
+DOT = """\
+#!/bin/sh
+# dot -T<form> -o <file>
+test "$3" != refused.png || { echo "cannot draw" >&2; exit 1; }
+{ echo "$1"; cat; } > "$3"
+"""
+# As much of matplotlib as is used, and what it is told.
+PYPLOT = """\
+told = []
+
+
+def plot(x, y, label, marker):
+    told.append(f"{label}: {x} {y}")
+
+
+def xlabel(text):
+    told.append(text)
+
+
+def legend():
+    told.append("legend")
+
+
+def savefig(path):
+    with open(path, "w") as file:
+        file.write("\\n".join(told))
+"""
+
+
+def test_a_network_is_drawn_by_graphviz(tmp_path):
+    v1_programs.write(tmp_path)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "dot").write_text(DOT)
+    (tools / "dot").chmod(0o755)
+    draw = (processes.PADDLE, "make_diagram", "trainer_config.py")
+    path = f"{tools}:{processes.PATH}"
+    processes.run(tmp_path, *draw, "net.dot")
+    for form in ("svg", "png", "pdf"):
+        processes.run(tmp_path, *draw, f"net.{form}", PATH=path)
+        drawn = (tmp_path / f"net.{form}").read_text()
+        assert drawn == f"-T{form}\n" + (tmp_path / "net.dot").read_text()
+    for output, search, told in (
+        ("refused.png", path, "dot failed: cannot draw"),
+        ("net2.png", str(tmp_path), "a .png file needs Graphviz, whose command `dot` is not"),
+    ):
+        ended = subprocess.run(
+            [*draw, output],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": search},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 1
+        assert f"\npaddle make_diagram: {told}" in ended.stderr
+        assert not (tmp_path / output).exists()
+
+
+def test_curves_are_drawn_by_matplotlib(tmp_path):
+    stand_in = tmp_path / "modules/matplotlib"
+    stand_in.mkdir(parents=True)
+    (stand_in / "__init__.py").write_text('def use(backend):\n    assert backend == "Agg"\n')
+    (stand_in / "pyplot.py").write_text(PYPLOT)
+    lines = [f"I ]  Pass={number} Batch=5 samples=40 AvgCost={2 - number}" for number in (0, 1)]
+    (tmp_path / "log").write_text("\n".join(lines))
+    draw = (processes.PADDLE, "plotcurve", "-i", "log", "-o", "curve.png")
+    processes.run(tmp_path, *draw, PYTHONPATH=str(stand_in.parent))
+    drawn = (tmp_path / "curve.png").read_text().splitlines()
+    assert drawn == ["AvgCost: [0, 1] [2.0, 1.0]", "pass", "legend"]
 
 
 @pytest.mark.parametrize(

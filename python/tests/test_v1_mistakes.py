@@ -107,6 +107,8 @@ CASES = {
     "a model that is not there": (CONFIG, "", "", "--init_model_path=nothing"),
     "nothing to test": (CONFIG, "", "", "--job=test", "--test_pass=7"),
     "no models to test": (CONFIG, "", "", "--job=test", "--model_list=/dev/null"),
+    "a list of models that is no text": (CONFIG, "", "", "--job=test", "--model_list=/bin/sh"),
+    "no models to test at all": (CONFIG, "", "", "--job=test"),
     "no place for outputs": (
         *(CONFIG, "", "", "--job=test", "--model_list=test.list"),
         "--predict_output_dir=test.list",

@@ -85,18 +85,23 @@ def get_config_arg(name: str, type: Callable[[str], Any], default: Any = None) -
 def Import(config_file: str, local_args: dict[str, Any] | None = None) -> None:  # noqa: N802
     """Executes another configuration as if it stood here.
 
-    A path is relative to the file that imports it, or to the current directory.
+    A path is relative to the file that imports it, or to the current directory. In a saved pass the
+    copies of all files are side by side.
     """
-    from paddle.v1.configuration import _compile, run
+    from paddle.v1.configuration import compile_file, run
+    from paddle.v1.models import PATH_FILE
 
     recording = current()
     importer = (recording.importing or [str(recording.namespace.get("__file__", ""))])[-1]
-    beside = os.path.join(os.path.dirname(importer), config_file)
+    folder = os.path.dirname(importer)
+    beside = os.path.join(folder, config_file)
+    if os.path.exists(os.path.join(folder, PATH_FILE)):
+        beside = os.path.join(folder, os.path.basename(config_file))
     path = beside if os.path.exists(beside) else config_file
     if os.path.abspath(path) in map(os.path.abspath, [importer, *recording.importing]):
         raise mistake.invalid(f"{config_file} imports itself")
     try:
-        code = _compile(path)
+        code = compile_file(path)
     except errors.InvalidError as error:
         if os.path.exists(path):
             raise
@@ -193,6 +198,5 @@ def parse_config(config_file: str | os.PathLike[str], config_arg_str: str = "") 
     path = os.fspath(config_file)
     if not isinstance(path, str):
         raise errors.WrongTypeError("config_file must be a path")
-    return configuration.read(
-        path, configuration.parse_arguments(config_arg_str), provider.Providers().find_types
-    )
+    arguments = configuration.own_arguments() | configuration.parse_arguments(config_arg_str)
+    return configuration.read(path, arguments, provider.Providers().find_types)

@@ -17,6 +17,8 @@ usage: paddle make_diagram CONFIG OUTPUT [CONFIG_ARGS]
   CONFIG_ARGS  name=value,…: what get_config_arg finds"""
 
 _DRAWN = (".svg", ".png", ".pdf")
+# How long Graphviz may take.
+DOT_SECONDS = 600
 
 
 def main(arguments: list[str]) -> None:
@@ -35,7 +37,14 @@ def main(arguments: list[str]) -> None:
             "file instead"
         )
     command = ["dot", f"-T{ending[1:]}", "-o", output]
-    done = subprocess.run(command, input=graph, text=True, capture_output=True, check=False)
+    try:
+        done = subprocess.run(
+            command, input=graph, text=True, capture_output=True, check=False, timeout=DOT_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise errors.DeadlineError(
+            f"dot did not draw the network within {DOT_SECONDS} seconds; write a .dot file instead"
+        ) from None
     if done.returncode:
         raise errors.Error(f"dot failed: {done.stderr.strip()}")
 

@@ -5,6 +5,7 @@ the order of the network. The TrainerConfig has a field that the original does n
 the network as `paddle.v2` describes it, from which `load` makes it again.
 """
 
+import contextlib
 import io
 import os
 import struct
@@ -57,15 +58,19 @@ def main(arguments: list[str]) -> None:
     message = description.whole(described, topology, network.getvalue())
     target = given["model_file"]
     pending = f"{target}.partial"
-    with open(pending, "wb") as file:
-        config = message.SerializeToString()
-        file.write(struct.pack("<q", len(config)) + config)
-        for name in parameters.names():
-            values = parameters.get(name)
-            file.write(_HEADER.pack(0, 4, values.size) + values.tobytes())
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(pending, target)
+    try:
+        with open(pending, "wb") as file:
+            config = message.SerializeToString()
+            file.write(struct.pack("<q", len(config)) + config)
+            for name in parameters.names():
+                values = parameters.get(name)
+                file.write(_HEADER.pack(0, 4, values.size) + values.tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(pending, target)
+    finally:
+        with contextlib.suppress(OSError):
+            os.remove(pending)
 
 
 def load(file: BinaryIO) -> tuple[Topology, Parameters]:

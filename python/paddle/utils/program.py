@@ -44,7 +44,7 @@ def describe(path: str, config_args: str = "") -> tuple[Configuration, Topology]
     for folder in (os.path.dirname(os.path.abspath(path)), os.getcwd()):
         if folder not in sys.path:
             sys.path.insert(0, folder)
-    arguments = configuration.parse_arguments(config_args)
+    arguments = configuration.own_arguments() | configuration.parse_arguments(config_args)
     # Standard output is for the result, not for what the configuration prints.
     with contextlib.redirect_stdout(sys.stderr):
         described = Guessed().read(path, arguments)

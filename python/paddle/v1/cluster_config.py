@@ -37,14 +37,14 @@ def read(arguments: Sequence[str]) -> dict[str, Any]:
     command = flags.parse(arguments, {})
     if command is None:
         raise errors.InvalidError("--help is no training")
-    code = configuration._compile(command.config)
-    own = {"trainer_id": "0", "local": "0", "use_gpu": str(int(command.use_gpu))}
+    code = configuration.compile_file(command.config)
+    own = configuration.own_arguments(is_local=False, use_gpu=command.use_gpu)
     recording = Recording(own | configuration.parse_arguments(command.config_args))
     sys.path.insert(0, os.path.dirname(os.path.abspath(command.config)))
     problem = None
     try:
         with planning.sketched():
-            configuration._execute(recording, command.config, code)
+            configuration.execute(recording, command.config, code)
     except errors.Error as error:
         if not recording.cluster:
             raise

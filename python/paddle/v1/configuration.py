@@ -5,7 +5,6 @@ which the data provider needs. The provider then tells what each data layer is f
 second time every layer is checked where it is written. What the file prints is shown once.
 """
 
-import builtins
 import contextlib
 import dataclasses
 import io
@@ -104,6 +103,20 @@ def parse_arguments(text: str) -> dict[str, str]:
     return found
 
 
+def own_arguments(
+    trainer_id: int = 0, is_local: bool = True, use_gpu: bool = False
+) -> dict[str, str]:
+    """The arguments that every configuration finds, as `--config_args` would give them."""
+    return {
+        "trainer_id": str(trainer_id),
+        "local": str(int(is_local)),
+        "use_gpu": str(int(use_gpu)),
+        "with_cost": "1",
+        "parallel_nn": "0",
+        "use_mkldnn": "0",
+    }
+
+
 def read(
     path: str,
     arguments: Mapping[str, str],
@@ -115,13 +128,13 @@ def read(
     It gets the first execution and the order of the inputs. `on_order` is told that order and the
     names of the outputs.
     """
-    code = _compile(path)
+    code = compile_file(path)
     sketch = Recording(arguments)
     order: list[str] | None = None
     refused: errors.Error | None = None
     try:
         with planning.sketched():
-            _execute(sketch, path, code)
+            execute(sketch, path, code)
         order = input_order(sketch)
     except UserError:
         raise
@@ -153,7 +166,7 @@ def _read_checked(
         assumed = order or list(sketch.data_layers)
         recording = Recording(sketch.arguments, types=_by_name(types, assumed, sketch))
         with contextlib.redirect_stdout(io.StringIO()):
-            _execute(recording, path, code)
+            execute(recording, path, code)
         order = input_order(recording)
         if order == assumed or isinstance(types, Mapping):
             return _finish(path, recording, order)
@@ -228,7 +241,8 @@ def _finish(path: str, recording: Recording, order: list[str]) -> Configuration:
     )
 
 
-def _compile(path: str) -> CodeType:
+def compile_file(path: str) -> CodeType:
+    """Reads a configuration, or one that is imported, without executing it."""
     try:
         with open(path, "rb") as file:
             source = file.read(FILE_BYTES_MAX + 1)
@@ -239,7 +253,7 @@ def _compile(path: str) -> CodeType:
     if len(source) > FILE_BYTES_MAX:
         raise errors.InvalidError(f"this is too long for a configuration (file: {path})")
     try:
-        return builtins.compile(source, path, "exec")
+        return compile(source, path, "exec")
     except SyntaxError as error:
         hint = ""
         if "print" in str(error.msg) or "exec" in str(error.msg):
@@ -253,7 +267,8 @@ def _compile(path: str) -> CodeType:
         ) from None
 
 
-def _execute(recording: Recording, path: str, code: CodeType) -> None:
+def execute(recording: Recording, path: str, code: CodeType) -> None:
+    """Executes a configuration; what it says goes to `recording`."""
     from paddle.trainer.config_parser import names
 
     naming.reset()

@@ -57,7 +57,15 @@ def _missing(directory: str) -> list[str]:
 
 
 def check_names(topology: Topology, configuration: Configuration) -> None:
-    """Finds parameters whose names cannot be those of files in a saved pass."""
+    """Refuses names of configurations and parameters that files of a saved pass cannot have."""
+    copied: dict[str, str] = {}
+    for path in configuration.files:
+        first = copied.setdefault(os.path.basename(path), path)
+        if not os.path.samefile(first, path):
+            raise errors.InvalidError(
+                f"{first} and {path} cannot both be saved: a saved pass has a copy of each "
+                "configuration, of its name; rename one, or give --saving_period=0 to save none"
+            )
     taken = {"done", "trainer_state", *(name for name, _ in beside(configuration))}
     for name, parameter in topology.parameters.items():
         if name in taken or name in (".", "..") or any(each in name for each in "/\\\0"):
@@ -76,6 +84,44 @@ def loaded_directory(command: Command, directory: str) -> str | None:
     return None
 
 
+def listed(command: Command) -> list[str]:
+    """The models of `--model_list`."""
+    path = command.model_list
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = [line.strip() for line in file if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.InvalidError(
+            f"cannot read --model_list, a text with a saved model a line: {_reason(error)} "
+            f"(file: {path})"
+        ) from None
+    if not found:
+        raise errors.InvalidError(f"--model_list is empty (file: {path})")
+    return found
+
+
+def check_tested(command: Command) -> None:
+    """Refuses flags of `--job=test` that name no model."""
+    if command.model_list:
+        listed(command)
+    elif command.init_model_path:
+        return
+    elif command.test_pass < 0:
+        raise errors.InvalidError(
+            "name what to test: --init_model_path=DIR, --test_pass=N with --save_dir, or "
+            "--model_list=FILE"
+        )
+    elif command.test_pass >= command.num_passes:
+        raise errors.InvalidError(
+            f"there is nothing to test: --test_pass is {command.test_pass}, and --num_passes "
+            f"{command.num_passes}, which is the end"
+        )
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return "it is no text" if isinstance(error, UnicodeDecodeError) else str(error.strerror)
+
+
 def configuration_path(command: Command) -> str:
     """`--config`, else the configuration that the loaded model was saved with."""
     if command.config:
@@ -86,10 +132,10 @@ def configuration_path(command: Command) -> str:
     try:
         with open(os.path.join(directory, PATH_FILE), encoding="utf-8") as file:
             name = file.read().strip()
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise errors.InvalidError(
             f"give --config: the model {directory} does not name its own: {PATH_FILE}: "
-            f"{error.strerror}"
+            f"{_reason(error)}"
         ) from None
     return os.path.join(directory, os.path.basename(name))
 

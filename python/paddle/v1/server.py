@@ -1,9 +1,11 @@
 """`--start_pserver`: a parameter server beside the trainer, for as long as the trainer runs."""
 
+import ctypes
 import dataclasses
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -17,6 +19,11 @@ from paddle.v2 import config
 READY_SECONDS = 60
 # How long a server may take to end after its trainers have left.
 END_SECONDS = 60
+
+# The prctl by which a process gets a signal when its parent dies.
+_DEATH_SIGNAL = 1
+# Loaded here: between fork and exec nothing may be.
+_libc = ctypes.CDLL(None)
 
 _started: list["subprocess.Popen[str]"] = []
 
@@ -36,11 +43,19 @@ def start(command: Command) -> None:
     ]
     if command.nics:
         arguments.append(f"--nics={command.nics}")
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, text=True, preexec_fn=_end_with_trainer
+    )
     _started.append(process)
     assert process.stdout is not None
-    # A server that does not come up is killed, which ends the loop.
-    late = threading.Timer(READY_SECONDS, process.kill)
+    is_late = threading.Event()
+
+    def give_up() -> None:
+        # This ends the loop below.
+        is_late.set()
+        process.kill()
+
+    late = threading.Timer(READY_SECONDS, give_up)
     late.daemon = True
     late.start()
     for line in process.stdout:
@@ -52,9 +67,17 @@ def start(command: Command) -> None:
             if settings.port == 0:
                 _use_port(int(ready["port"]))
             return
-    raise errors.Error(
-        f"the parameter server that --start_pserver started ended (exit code {process.wait()})"
-    )
+    late.cancel()
+    how = f"ended (exit code {process.wait()})"
+    if is_late.is_set():
+        how = f"did not serve within {READY_SECONDS} seconds"
+    raise errors.Error(f"the parameter server that --start_pserver started {how}")
+
+
+def _end_with_trainer() -> None:
+    """A server does not outlive the trainer that started it, however that ends."""
+    if sys.platform == "linux":
+        _libc.prctl(_DEATH_SIGNAL, signal.SIGTERM)
 
 
 def _use_port(port: int) -> None:
@@ -77,6 +100,6 @@ def stop() -> None:
 
 
 def kill() -> None:
-    """Ends the servers at once: the training failed."""
+    """Ends the servers that are left at once: the training failed."""
     for process in _started:
         process.terminate()

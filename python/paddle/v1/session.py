@@ -92,13 +92,15 @@ def is_local(command: Command) -> bool:
 def initialize(command: Command) -> None:
     """Tells `paddle.v2` what the command line says; what it does not say, the environment does."""
     given = {name: command.values[name] for name in _OF_INIT if name in command.given}
+    # Servers do not make a training a remote one: --local=0 does, or the environment of a job.
+    servers = given.pop("pservers", None)
     if command.seed == 0:
         given["seed"] = time.time_ns() % 2**32
     config.init(**given, show_progress=False)
     if command.job != "train":
         # Other jobs are for this process alone.
         config._current = dataclasses.replace(config.current(), pservers=None, is_local=True)
-    elif not is_local(command) and config.current().pservers is None:
+    elif not is_local(command) and (servers or config.current().pservers is None):
         config.init(**given, pservers=command.pservers, show_progress=False)
     config.name_source("--pservers")
     for name, why in flags.without_effect(command, is_local(command)).items():
@@ -121,14 +123,8 @@ def read_configuration(command: Command, providers: Providers) -> Configuration:
         logger.info("The output order is [%s]", ", ".join(outputs))
         log.info(f"trainer mode: {'Testing' if command.job == 'test' else 'Normal'}")
 
-    own = {
-        "trainer_id": str(config.current().trainer_id),
-        "local": str(int(is_local(command))),
-        "use_gpu": str(int(config.current().use_gpu)),
-        "with_cost": "1",
-        "parallel_nn": "0",
-        "use_mkldnn": "0",
-    }
+    current = config.current()
+    own = configuration.own_arguments(current.trainer_id, is_local(command), current.use_gpu)
     given = configuration.parse_arguments(command.config_args)
     described = configuration.read(path, own | given, providers.find_types, show)
     for name in given.keys() - own.keys() - described.asked:
@@ -156,6 +152,8 @@ def open_session(command: Command) -> Session:
     _check_types(described, providers)
     _warn_of_shared_list(described)
     command = command.with_defaults(described.flags)
+    if command.job == "test":
+        models.check_tested(command)
     optimizer, batch_size = described.require_training()
     if (providers.test if command.job == "test" else providers.train) is None:
         what = "test" if command.job == "test" else "train"
@@ -263,8 +261,8 @@ def _start(
     if not opened.files:
         what = "train" if opened.is_train else "test"
         source = opened.source
-        shown = repr(source.files) if isinstance(source.files, str) else "that is given"
-        message = f"the list of files to {what} with, {shown}, is empty (at: {source.place})"
+        shown = f"the list {source.files!r}" if isinstance(source.files, str) else f"{what}_list"
+        message = f"there are no files to {what} with: {shown} is empty (at: {source.place})"
         if opened.is_train and config.current().num_gradient_servers == 1:
             raise errors.InvalidError(message)
         log.warning(f"{message}: this trainer has none")

@@ -70,34 +70,15 @@ def _printing(
 def _directories(session: Session) -> Iterator[str]:
     command = session.command
     if command.model_list:
-        try:
-            with open(command.model_list, encoding="utf-8") as file:
-                listed = [line.strip() for line in file if line.strip()]
-        except OSError as error:
-            raise errors.InvalidError(
-                f"cannot read --model_list: {error.strerror} (file: {command.model_list})"
-            ) from None
-        if not listed:
-            raise errors.InvalidError(f"--model_list is empty (file: {command.model_list})")
-        yield from listed
+        yield from models.listed(command)
     elif command.init_model_path:
         yield command.init_model_path
-    elif command.test_pass >= 0:
-        yield from _passes(session)
     else:
-        raise errors.InvalidError(
-            "name what to test: --init_model_path=DIR, --test_pass=N with --save_dir, or "
-            "--model_list=FILE"
-        )
+        yield from _passes(session)
 
 
 def _passes(session: Session) -> Iterator[str]:
     command = session.command
-    if command.test_pass >= command.num_passes:
-        raise errors.InvalidError(
-            f"there is nothing to test: --test_pass is {command.test_pass}, and --num_passes "
-            f"{command.num_passes}, which is the end"
-        )
     for pass_id in range(command.test_pass, command.num_passes):
         directory = os.path.join(session.save_dir, models.pass_name(pass_id))
         if not _is_there(directory, command.test_wait):

@@ -36,16 +36,16 @@ def main(arguments: Sequence[str]) -> int:
         session = _open(command)
         _run(session)
     except errors.Error as error:
-        server.kill()
-        is_wrong = session is None and isinstance(error, errors.InvalidError)
-        return _fail(error, 2 if is_wrong else 1)
+        is_wrong = isinstance(error, errors.InvalidError | errors.UnsupportedError)
+        return _fail(error, 2 if is_wrong and session is None else 1)
     except OSError as error:
-        server.kill()
         return _fail(errors.Error(str(error)), 1)
     except KeyboardInterrupt:
-        server.kill()
         log.end_line()
         return 130
+    finally:
+        # One that ended with its trainers is not there any more.
+        server.kill()
     return 0
 
 
