@@ -95,8 +95,9 @@ def Import(config_file: str, local_args: dict[str, Any] | None = None) -> None: 
     importer = (recording.importing or [str(recording.namespace.get("__file__", ""))])[-1]
     folder = os.path.dirname(importer)
     beside = os.path.join(folder, config_file)
-    if os.path.exists(os.path.join(folder, PATH_FILE)):
-        beside = os.path.join(folder, os.path.basename(config_file))
+    copy = os.path.join(folder, os.path.basename(config_file))
+    if os.path.exists(os.path.join(folder, PATH_FILE)) and os.path.exists(copy):
+        beside = copy
     path = beside if os.path.exists(beside) else config_file
     if os.path.abspath(path) in map(os.path.abspath, [importer, *recording.importing]):
         raise mistake.invalid(f"{config_file} imports itself")
