@@ -2,10 +2,16 @@
 
 import collections
 import os
+import random
+import re
 import subprocess
 
 import processes
 import pytest
+import v1_programs
+
+from paddle import errors
+from paddle.v2 import config, trail
 
 TRAIN = """
 import os, random, signal, sys
@@ -41,9 +47,25 @@ def note(event):
                 print(event.pass_id, number, file=seen)
         where = tuple(map(int, os.environ["DIES"].split("/")))
         if is_first and (event.pass_id, event.batch_id) == where:
+            if os.environ.get("MODE") == "another" and form == "files":
+                write_data(1)
             os.kill(os.getpid(), signal.SIGKILL)
 
-trainer.train(paddle.batch(samples, 4), num_passes=3, event_handler=note)
+def write_data(first):
+    with open("data", "w") as file:
+        file.writelines(f"1 {first + number}\\n" for number in range(40))
+
+form, reader = os.environ.get("FORM"), paddle.batch(samples, 4)
+if form == "converted":
+    feeder, plain = trainer.feeder(), reader
+    reader = lambda: map(feeder, plain())
+if form == "files":
+    if is_first:
+        write_data(0)
+    reader = paddle.feed.files("data", ["x"], 4)
+
+passes, start_pass = int(os.environ.get("PASSES", 3)), int(os.environ.get("START_PASS", 0))
+trainer.train(reader, num_passes=passes, event_handler=note, start_pass=start_pass)
 if os.environ.get("MODE") == "raise" and is_first:
     raise RuntimeError("the model cannot be saved")
 if os.environ.get("MODE") == "exit":
@@ -84,8 +106,11 @@ def test_a_job_that_is_restored_goes_on_with_the_order_it_had(tmp_path):
     assert seen == {f"{number} {sample}": 1 for number in range(3) for sample in range(40)}
 
 
-def test_other_batches_than_before_fail_the_job_with_that_reason(tmp_path):
-    ended = launch(tmp_path, "--pservers", "1", "--restarts", "1", DIES="1/2", MODE="another")
+# Batches that were converted ahead, by a V1 provider for example, are announced to the trainer.
+@pytest.mark.parametrize("form", ["plain", "converted", "files"])
+def test_other_batches_than_before_fail_the_job_with_that_reason(tmp_path, form):
+    flags = ("--pservers", "1", "--restarts", "1")
+    ended = launch(tmp_path, *flags, DIES="1/2", MODE="another", FORM=form)
     assert ended.returncode == 1
     expected = "goes on behind batch 3 of pass 1, but its batch 0 is not the one that was trained"
     assert expected in ended.stderr
@@ -102,3 +127,119 @@ def test_a_program_that_ends_badly_after_its_goodbye_is_not_started_again(tmp_pa
     ended = launch(tmp_path, "--pservers", "1", "--restarts", "5", MODE="exit")
     assert ended.returncode == 3
     assert "trainer-0 failed after its training was over" in ended.stderr
+
+
+@pytest.mark.parametrize("form", ["converted", "files"])
+def test_the_same_batches_go_on_where_they_were_converted_ahead(tmp_path, form):
+    ended = launch(tmp_path, "--pservers", "1", "--restarts", "1", DIES="1/2", FORM=form)
+    assert ended.returncode == 0, ended.stderr
+    if form == "converted":
+        seen = collections.Counter((tmp_path / "seen").read_text().splitlines())
+        assert seen == {f"{number} {sample}": 1 for number in range(3) for sample in range(40)}
+
+
+def test_start_pass_counts_from_where_the_job_began_and_not_from_its_restore(tmp_path):
+    flags = ("--pservers", "1", "--checkpoint_dir", "checkpoints")
+    assert launch(tmp_path, *flags, PASSES="2").returncode == 0
+    flags = (*flags, "--restore")
+    assert launch(tmp_path, *flags, START_PASS="2", PASSES="1").returncode == 0
+    # The same job once more, which has died in its second pass.
+    ended = launch(tmp_path, *flags, "--restarts", "1", START_PASS="3", PASSES="2", DIES="4/3")
+    assert ended.returncode == 0, ended.stderr
+    seen = collections.Counter((tmp_path / "seen").read_text().splitlines())
+    assert seen == {f"{number} {sample}": 1 for number in range(5) for sample in range(40)}
+    (tmp_path / "checkpoints/trail-0/start_pass").unlink()
+    ended = launch(tmp_path, *flags, START_PASS="5", PASSES="1")
+    assert ended.returncode == 1
+    assert "which start_pass the job began with is not in the checkpoint folder" in ended.stderr
+
+
+def test_all_trainers_of_a_job_draw_the_same_seed(tmp_path):
+    v1_programs.write(tmp_path)
+    shown = processes.run(
+        tmp_path,
+        *("paddle", "launch", "--pservers", "1", "--trainers", "2", "--passes", "1", "--"),
+        *("paddle", "train", "--config=trainer_config.py", "--seed=0"),
+    )
+    drawn = re.findall(r"the seed of this training is (\d+)", shown)
+    assert len(drawn) == 2
+    assert drawn[0] == drawn[1]
+
+
+def test_a_seed_is_drawn_for_each_job_and_not_for_each_trainer(monkeypatch):
+    monkeypatch.setenv("PADDLE_JOB_TOKEN", "one job")
+    first = config.draw_seed(num_gradient_servers=2, trainer_id=0)
+    assert first == config.draw_seed(num_gradient_servers=2, trainer_id=1)
+    monkeypatch.setenv("PADDLE_JOB_TOKEN", "another job")
+    assert first != config.draw_seed(num_gradient_servers=2)
+    monkeypatch.delenv("PADDLE_JOB_TOKEN")
+    with pytest.raises(errors.InvalidError, match="give all of them the same seed other than 0"):
+        config.draw_seed(num_gradient_servers=2)
+    assert config.draw_seed() < 2**32
+
+
+def train_passes(settings, passes, batches):
+    """What a trainer leaves that is killed in the last of these passes."""
+    made = trail.Trail(settings, 0, 0)
+    drawn = []
+    for number in range(passes):
+        made.begin_pass(number)
+        drawn.append(random.random())
+        for batch in range(batches):
+            made.take(number, batch, 7 * number + batch, is_skipped=False)
+        if number + 1 < passes:
+            made.end_pass(number)
+    made.close()
+    return drawn
+
+
+def test_a_trail_that_was_left_within_a_write_is_as_before(tmp_path):
+    settings = config.Settings(checkpoint_dir=str(tmp_path))
+    drawn = train_passes(settings, 3, 5)
+    states = tmp_path / "trail-0/random.jsonl"
+    # Killed while it noted another pass, and its successor while it wrote the file anew.
+    states.write_text(states.read_text() + '{"pass": 3, "rand')
+    (tmp_path / "trail-0/random.jsonl.partial").write_text('{"pa')
+    for _ in range(2):
+        again = trail.Trail(settings, 2, 4)
+        again.begin_pass(2)
+        assert random.random() == drawn[2]
+        again.take(2, 3, 17, is_skipped=True)
+        with pytest.raises(errors.InvalidError, match="batch 1 is not the one that was trained"):
+            again.take(2, 1, 99, is_skipped=True)
+        again.close()
+
+
+@pytest.mark.parametrize("damage", ["", "no JSON\n", '{"pass": 9}\n', '{"pass": 0}\n'])
+def test_a_trail_that_cannot_be_read_fails_the_job_with_that_reason(tmp_path, damage):
+    settings = config.Settings(checkpoint_dir=str(tmp_path))
+    train_passes(settings, 2, 5)
+    (tmp_path / "trail-0/random.jsonl").write_text(damage)
+    again = trail.Trail(settings, 1, 4)
+    with pytest.raises(errors.InvalidError, match="what an earlier one has left to check"):
+        again.begin_pass(1)
+
+
+def test_a_trail_that_was_not_written_to_its_end_is_not_believed(tmp_path, caplog):
+    settings = config.Settings(checkpoint_dir=str(tmp_path))
+    made = trail.Trail(settings, 0, 0)
+    made.begin_pass(0)
+    made.close()
+    made._file = os.open("/dev/full", os.O_WRONLY)
+    made.take(0, 0, 1, is_skipped=False)
+    assert "may give other batches" in caplog.text
+    caplog.clear()
+    again = trail.Trail(settings, 0, 3)
+    again.begin_pass(0)
+    assert "may give other batches" in caplog.text
+    again.take(0, 1, 99, is_skipped=True)
+
+
+def test_states_of_long_ago_are_dropped(tmp_path, monkeypatch):
+    monkeypatch.setattr(trail, "STATES_BYTES_MAX", 100_000)
+    settings = config.Settings(checkpoint_dir=str(tmp_path))
+    drawn = train_passes(settings, 50, 1)
+    assert (tmp_path / "trail-0/random.jsonl").stat().st_size < 150_000
+    again = trail.Trail(settings, 49, 1)
+    again.begin_pass(49)
+    assert random.random() == drawn[49]

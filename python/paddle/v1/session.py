@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 
 from paddle import _native, errors
@@ -95,7 +94,8 @@ def initialize(command: Command) -> None:
     # Servers do not make a training a remote one: --local=0 does, or the environment of a job.
     servers = given.pop("pservers", None)
     if command.seed == 0:
-        given["seed"] = time.time_ns() % 2**32
+        given["seed"] = config.draw_seed(**given)
+        log.info(f"the seed of this training is {given['seed']}")
     config.init(**given, show_progress=False)
     if command.job != "train":
         # Other jobs are for this process alone.

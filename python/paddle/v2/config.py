@@ -6,7 +6,9 @@ result as `paddle.job`.
 """
 
 import dataclasses
+import hashlib
 import os
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -128,6 +130,22 @@ def init(**arguments: Any) -> None:
     """
     global _current
     _current = read(arguments, os.environ)
+
+
+def draw_seed(**arguments: Any) -> int:
+    """A seed that is another one in each job, and the same in all trainers of a job."""
+    settings = read(arguments, os.environ)
+    if settings.job_token is not None:
+        # Launchers draw one for each job. A few bytes of a hash tell nobody the token.
+        digest = hashlib.sha256(b"seed " + settings.job_token.encode()).digest()
+        return int.from_bytes(digest[:4], "little")
+    if settings.num_gradient_servers > 1:
+        raise mistake.invalid(
+            "trainers cannot draw the same seed without a job token; give all of them the same "
+            "seed other than 0",
+            seed=0,
+        )
+    return time.time_ns() % 2**32
 
 
 def name_source(source: str) -> None:

@@ -8,19 +8,21 @@ reader gives the same ones, so two things are written down:
 - a fingerprint of every batch. One that is another all the same fails the job, with that reason.
 
 They are kept beside the checkpoints, or in the trainer's log directory if there are none. A process
-that finds nothing there cannot know, and says so.
+that finds nothing there cannot know, and says so; one that finds a trail it cannot read fails. A
+trail that could not be written any more is removed: its last pass would be taken for later ones.
 """
 
+import contextlib
 import json
 import os
 import pathlib
 import random
 import struct
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from paddle import _native
 from paddle.v2 import mistake
 from paddle.v2.config import Settings
 from paddle.v2.log import LOGGER
@@ -29,6 +31,10 @@ from paddle.v2.log import LOGGER
 _ENTRY = struct.Struct("<III")
 # When a pass begins with more, fingerprints of earlier passes are dropped.
 BATCHES_BYTES_MAX = 64 << 20
+# When a pass begins with more, half of the states of earlier passes are dropped; one has 14 KB.
+STATES_BYTES_MAX = 64 << 20
+_STATES, _BATCHES, _START = "random.jsonl", "batches", "start_pass"
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 class Trail:
@@ -41,24 +47,18 @@ class Trail:
         self._known: dict[int, int] = {}
         self._file: int | None = None
         self._drawn: Any = None
-        folder = settings.checkpoint_dir or settings.log_dir
-        self._folder: pathlib.Path | None = None
-        if folder:
-            self._folder = pathlib.Path(folder) / f"trail-{settings.trainer_id}"
-            self._try(self._open)
+        self._folder = _folder_of(settings)
+        self._try(self._open)
 
     def begin_pass(self, number: int) -> None:
         """Before the reader is called."""
         self._known = {}
         if self._is_resumed and number == self._first:
-            self._try(lambda: self._restore(number))
+            self._resume(number)
         self._try(lambda: self._note(number))
 
-    def take(self, number: int, batch_id: int, batch: _native.Batch, is_skipped: bool) -> None:
+    def take(self, number: int, batch_id: int, fingerprint: int, is_skipped: bool) -> None:
         """A batch of the reader's: one that is trained now, or one that was."""
-        fingerprint = batch.fingerprint()
-        if fingerprint is None:
-            return
         if not is_skipped:
             self._try(lambda: self._append(_ENTRY.pack(number, batch_id, fingerprint)))
         elif self._known.get(batch_id, fingerprint) != fingerprint:
@@ -82,32 +82,49 @@ class Trail:
         assert self._folder is not None
         self._folder.mkdir(parents=True, exist_ok=True)
         if not self._is_resumed:
-            for name in ("random.jsonl", "batches"):
-                (self._folder / name).unlink(missing_ok=True)
+            self._remove()
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._file = os.open(self._folder / "batches", flags, 0o644)
+        self._file = os.open(self._folder / _BATCHES, flags, 0o644)
+
+    def _resume(self, number: int) -> None:
+        """Puts everything back to where it stood when the pass began."""
+        if self._folder is None or self._file is None:
+            return
+        try:
+            self._restore(number)
+        except FileNotFoundError as error:
+            self._lose(error)
+        except _DAMAGE as error:
+            raise mistake.invalid(
+                f"this process goes on in pass {number}, but what an earlier one has left to check "
+                f"its batches by cannot be read ({error}): start the job from the beginning, or "
+                "remove the folder to go on unchecked",
+                folder=self._folder,
+            ) from None
 
     def _restore(self, number: int) -> None:
         assert self._folder is not None and self._file is not None
         found, kept = None, []
-        states = self._folder / "random.jsonl"
+        states = self._folder / _STATES
         # A trainer that the job did not have before shuffles like the others, if they do.
-        others = self._folder.with_name("trail-0") / "random.jsonl"
+        others = self._folder.with_name("trail-0") / _STATES
         with open(states if states.exists() else others, encoding="utf-8") as file:
             for line in file:
+                if not line.endswith("\n"):
+                    # Its pass never began: it was written in vain.
+                    break
                 state = json.loads(line)
                 # Later ones are of a time that the servers have forgotten.
                 if state["pass"] <= number:
                     found = state
                     kept.append(line)
         if found is None:
-            raise ValueError("the pass is not in random.jsonl")
+            raise ValueError(f"the pass is not in {_STATES}")
         version, words, gauss = found["random"]
         random.setstate((version, tuple(words), gauss))
         name, words, *rest = found["numpy"]
         np.random.set_state((name, np.array(words, dtype=np.uint32), *rest))
-        with open(states, "w", encoding="utf-8") as file:
-            file.writelines(kept)
+        _rewrite(states, kept)
         self._drawn = _state()
         size = os.fstat(self._file).st_size // _ENTRY.size * _ENTRY.size
         os.ftruncate(self._file, size)
@@ -124,32 +141,81 @@ class Trail:
         if (state := _state()) != self._drawn:
             self._drawn = state
             line = json.dumps({"pass": number, "random": state[0], "numpy": state[1]}) + "\n"
-            with open(self._folder / "random.jsonl", "a", encoding="utf-8") as file:
-                file.write(line)
+            states = self._folder / _STATES
+            with open(states, "a+", encoding="utf-8") as file:
+                if file.tell() > STATES_BYTES_MAX:
+                    file.seek(0)
+                    lines = file.readlines()
+                    _rewrite(states, [*lines[len(lines) // 2 :], line])
+                else:
+                    file.write(line)
 
     def _append(self, entry: bytes) -> None:
         if self._file is not None:
             os.write(self._file, entry)
 
-    def _try(self, action: Any) -> None:
+    def _try(self, action: Callable[[], None]) -> None:
         """A disk that is full or gone is no reason to lose a training that could go on."""
         if self._folder is None:
             return
         try:
             action()
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            LOGGER.warning(
-                "a reader that draws random numbers may give other batches when this trainer is "
-                "started again: %s (%s)",
-                self._folder,
-                error,
-            )
-            self.close()
-            self._folder = None
+        except _DAMAGE as error:
+            self._lose(error)
+
+    def _lose(self, error: Exception) -> None:
+        LOGGER.warning(
+            "a reader that draws random numbers may give other batches when this trainer is "
+            "started again: %s (%s)",
+            self._folder,
+            error,
+        )
+        self.close()
+        with contextlib.suppress(OSError):
+            self._remove()
+        self._folder = None
+
+    def _remove(self) -> None:
+        assert self._folder is not None
+        for name in (_STATES, _BATCHES):
+            (self._folder / name).unlink(missing_ok=True)
+
+
+def first_pass(settings: Settings, start_pass: int, is_resumed: bool) -> int | None:
+    """The `start_pass` with which the job began, from which the servers count. None if this process
+    goes on and nobody knows."""
+    folder = _folder_of(settings)
+    if not is_resumed:
+        if folder is not None:
+            with contextlib.suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+                _rewrite(folder / _START, [f"{start_pass}\n"])
+        return start_pass
+    if folder is not None:
+        for place in (folder, folder.with_name("trail-0")):
+            with contextlib.suppress(OSError, ValueError):
+                return int((place / _START).read_text(encoding="utf-8"))
+    return None
+
+
+def _folder_of(settings: Settings) -> pathlib.Path | None:
+    folder = settings.checkpoint_dir or settings.log_dir
+    return pathlib.Path(folder) / f"trail-{settings.trainer_id}" if folder else None
+
+
+def _rewrite(path: pathlib.Path, lines: Iterable[str]) -> None:
+    """Replaces a file as a whole: a process that is killed meanwhile leaves the old one."""
+    partial = path.with_name(path.name + ".partial")
+    with open(partial, "w", encoding="utf-8") as file:
+        file.writelines(lines)
+    os.replace(partial, path)
 
 
 def _state() -> tuple[Any, Any]:
     """How the generators stand, as JSON has it."""
     version, words, gauss = random.getstate()
-    name, numpy_words, *rest = np.random.get_state(legacy=True)
-    return [version, list(words), gauss], [name, numpy_words.tolist(), *rest]  # type: ignore[union-attr]
+    of_numpy = np.random.get_state(legacy=True)
+    if not isinstance(of_numpy, tuple):
+        raise ValueError("numpy.random has a bit generator other than MT19937")
+    name, numpy_words, *rest = of_numpy
+    return [version, list(words), gauss], [name, numpy_words.tolist(), *rest]

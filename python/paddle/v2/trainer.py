@@ -26,7 +26,7 @@ from paddle.v2.progress import Progress
 from paddle.v2.reader import cloud
 from paddle.v2.servers import Servers, choose_servers
 from paddle.v2.topology import Topology
-from paddle.v2.trail import Trail
+from paddle.v2.trail import Trail, first_pass
 
 __all__ = ["SGD", "GradientMachine"]
 
@@ -74,6 +74,7 @@ class SGD:
         self._trainer: _native.Trainer | None = None
         # Passes of all calls of `train`, those included that an earlier process has trained.
         self._passes = 0
+        self._first_pass: int | None = None
 
     def require_cost(self) -> None:
         """Refuses to train a network that has no cost."""
@@ -123,6 +124,8 @@ class SGD:
         if trainer in _leaving:
             _leaving.remove(trainer)
         _, finished, trained, is_elastic, _ = trainer.resume()
+        if self._servers is not None:
+            self._count_from(start_pass, settings, is_resumed=finished > 0 or trained > 0)
         if finished > 0 and finished >= self._passes + passes:
             LOGGER.info(
                 "nothing left to train: the servers have %d passes, and %d are asked for",
@@ -211,6 +214,7 @@ class SGD:
         if trail is not None:
             trail.begin_pass(self._passes)
         batches = 0
+        fingerprints: dict[int, int | None] = {}
         number = self._passes if is_resumed else None
         for batch_id, (data, following) in enumerate(_batches(reader, number, trainer)):
             batches += 1
@@ -219,20 +223,22 @@ class SGD:
                     "trainers of this job come and go (min_trainers), so that none has a fixed "
                     "part of the data: let the master deal it out, with cloud_reader"
                 )
-            is_skipped = batch_id < skipped and not cloud.is_dealt()
-            # What was converted ahead comes from readers of our own, which give the same again.
-            is_watched = trail is not None and not isinstance(data, _native.Batch)
-            if is_skipped and not is_watched:
-                continue
+            is_dealt = cloud.is_dealt()
+            is_skipped = batch_id < skipped and not is_dealt
             if not is_skipped:
                 show.tell(event.BeginIteration(pass_id, batch_id))
             with mistake.reported_here():
                 batch = feeder(data)
-            if trail is not None and is_watched and not cloud.is_dealt():
-                trail.take(self._passes, batch_id, batch, is_skipped)
+            if trail is not None and not is_dealt:
+                fingerprint = fingerprints.pop(batch_id, None) or batch.fingerprint()
+                if fingerprint is not None:
+                    trail.take(self._passes, batch_id, fingerprint, is_skipped)
             if is_skipped:
                 continue
-            for each in following:
+            for coming_id, each in enumerate(following, batch_id + 1):
+                if trail is not None and coming_id not in fingerprints:
+                    # One that is announced is the trainer's.
+                    fingerprints[coming_id] = each.fingerprint()
                 trainer.announce(each)
             total, figures = trainer.forward_backward(batch)
             self._print(trainer, show)
@@ -252,6 +258,25 @@ class SGD:
         trainer.finish_pass()
         show.progress.finish_pass()
         show.tell(event.EndPass(pass_id, dict(trainer.pass_metrics()), machine))
+
+    def _count_from(self, start_pass: int, settings: config.Settings, is_resumed: bool) -> None:
+        """Counts passes as the servers do, from the `start_pass` with which the job began."""
+        if self._first_pass is not None:
+            return
+        trainer = self._connect()
+        first = first_pass(settings, start_pass, is_resumed)
+        if first is None:
+            restored = trainer.restored()
+            if start_pass > 0 and restored is not None and restored[0] > 0:
+                raise mistake.invalid(
+                    "the servers have restored a checkpoint and count passes themselves, but which "
+                    "start_pass the job began with is not in the checkpoint folder: leave "
+                    "start_pass out, or start the servers without --restore",
+                    start_pass=start_pass,
+                )
+            first = start_pass
+        self._first_pass = first
+        self._passes += start_pass - first
 
     def _print(self, trainer: _native.Trainer, show: "_Show") -> None:
         """Lets printers write what they watch."""
