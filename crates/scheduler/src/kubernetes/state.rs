@@ -196,7 +196,8 @@ fn why_pending(spec: &JobSpec, seen: &Seen) -> String {
 /// Resources of which the whole job asks for more than all nodes have together, or than other jobs
 /// leave, and those of which the scheduler says that there are too few.
 fn shortages(spec: &JobSpec, seen: &Seen, said: &str) -> Vec<String> {
-    let (mut all, nodes) = (Vec::new(), &seen.nodes);
+    let mut all = Vec::new();
+    let nodes: Vec<&Value> = seen.nodes.iter().filter(|node| is_usable(node)).collect();
     if nodes.is_empty() {
         return all;
     }
@@ -208,7 +209,12 @@ fn shortages(spec: &JobSpec, seen: &Seen, said: &str) -> Vec<String> {
                 "memory" => resources.memory,
                 _ => Some(resources.gpu),
             };
-            let own = one.unwrap_or(Quantity::ZERO).checked_mul(spec.replicas(*role).into())?;
+            // An elastic job starts with fewer trainers.
+            let count = match (role, spec.fault_tolerance) {
+                (Role::Trainer, Some(tolerance)) => tolerance.min_trainers,
+                _ => spec.replicas(*role),
+            };
+            let own = one.unwrap_or(Quantity::ZERO).checked_mul(count.into())?;
             sum.checked_add(own)
         });
         let there = nodes.iter().try_fold(Quantity::ZERO, |sum, node| {
@@ -222,7 +228,8 @@ fn shortages(spec: &JobSpec, seen: &Seen, said: &str) -> Vec<String> {
         if asked > there {
             all.push(format!("the job asks for {name} {asked}, and {count} nodes have {there}"));
         } else if asked.checked_add(used).is_none_or(|both| both > there) {
-            let have = format!("{count} nodes have {there}, of which {used} are in use");
+            let have =
+                format!("{count} nodes have {there}, of which {used} are in use by other jobs");
             all.push(format!("the job asks for {name} {asked}, and {have}"));
         } else if said.contains(&format!("Insufficient {name}")) {
             let have = format!("{count} nodes have {there}, of which too little is free");
@@ -230,6 +237,13 @@ fn shortages(spec: &JobSpec, seen: &Seen, said: &str) -> Vec<String> {
         }
     }
     all
+}
+
+/// Whether pods are put on a node: it is ready, and nobody has closed it.
+fn is_usable(node: &Value) -> bool {
+    let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+    let is_ready = conditions.find(|one| one["type"] == "Ready");
+    node["spec"]["unschedulable"] != true && is_ready.is_none_or(|one| one["status"] == "True")
 }
 
 /// What the containers of a pod have asked for.
@@ -263,7 +277,7 @@ fn replicas(submission: &Submission, seen: &Seen) -> Vec<ReplicaRecord> {
         let mut record = replica(record, pod);
         let is_on_its_way = matches!(record.state, ReplicaState::Pending | ReplicaState::Starting);
         if is_on_its_way && record.message.is_none() {
-            record.message = warning(seen, name_of(pod)).or_else(|| unscheduled(pod));
+            record.message = pod_warning(seen, pod).or_else(|| unscheduled(pod));
         }
         record
     })
@@ -283,6 +297,30 @@ pub(super) fn is_going(object: &Value) -> bool {
 
 pub(super) fn name_of(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// Reasons why a pod has no node: nothing of them counts once it has one.
+const UNPLACED: [&str; 2] = ["FailedScheduling", "Unschedulable"];
+/// The steps of a pod to its first container: a node, then volumes and an address.
+const STEPS: [&str; 2] = ["PodScheduled", "PodReadyToStartContainers"];
+
+/// What the cluster warns of a pod. What was wrong before its last step is not any more: a pod that
+/// had to wait for room may well fetch its image for a long time.
+fn pod_warning(seen: &Seen, pod: &Value) -> Option<String> {
+    let event = seen.warnings.get(name_of(pod))?;
+    let is_placed = pod["spec"]["nodeName"].is_string();
+    if is_placed && UNPLACED.iter().any(|reason| event["reason"] == *reason) {
+        return None;
+    }
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let steps = conditions
+        .filter(|one| one["status"] == "True" && STEPS.iter().any(|step| one["type"] == *step));
+    let last_step = steps.filter_map(|one| millis(&one["lastTransitionTime"])).max();
+    let times =
+        [&event["series"]["lastObservedTime"], &event["lastTimestamp"], &event["eventTime"]];
+    let said = times.into_iter().find_map(millis);
+    let is_past = matches!((said, last_step), (Some(said), Some(step)) if said <= step);
+    if is_past { None } else { warning(seen, name_of(pod)) }
 }
 
 /// What the cluster warns of, such as a volume that cannot be mounted.
@@ -479,6 +517,36 @@ mod tests {
     }
 
     #[test]
+    fn what_a_pod_was_warned_of_before_its_last_step_is_past() {
+        let check = |reason: &str, said: &str, expected: Option<&str>| {
+            let mut fetching = pod(
+                "job-1-trainer-0",
+                "Pending",
+                &json!({"waiting": {"reason": "ContainerCreating"}}),
+            );
+            fetching["status"]["conditions"] = json!([
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T10:00:00Z"},
+                {"type": "PodReadyToStartContainers", "status": "True", "lastTransitionTime": "2026-01-01T10:00:09Z"},
+            ]);
+            let event = json!({"reason": reason, "message": "no", "lastTimestamp": said});
+            let up = pod("job-1-pserver-0", "Running", &json!({}));
+            let seen = Seen {
+                job: job("Running"),
+                pods: vec![fetching, up],
+                warnings: BTreeMap::from([("job-1-trainer-0".to_owned(), event)]),
+                ..Seen::default()
+            };
+            let submission = sample(JobSpec { trainers: 1, pservers: 1, ..JobSpec::default() });
+            let record = record(&submission, &KubernetesPlace::default(), &seen);
+            let stuck = super::super::verdict::stuck(&submission, &record);
+            assert_eq!(stuck.as_deref(), expected, "{reason}: {record:#?}");
+        };
+        check("FailedScheduling", "2026-01-01T10:00:30Z", None);
+        check("FailedMount", "2026-01-01T10:00:05Z", None);
+        check("FailedMount", "2026-01-01T10:02:00Z", Some("trainer-0"));
+    }
+
+    #[test]
     fn a_pod_that_cannot_be_made_says_why() {
         let volcano = "Error creating pods: [failed to create pod job-1-trainer-0, err: \
                        &errors.StatusError{ErrStatus:v1.Status{Status:\"Failure\", Message:\"pods \
@@ -543,8 +611,11 @@ mod tests {
         let mut small = JobSpec { trainers: 1, ..JobSpec::default() };
         small.resources.trainer.cpu = Some(Quantity::whole(2));
         let pod = json!({"spec": {"containers": [{"resources": {"requests": {"cpu": "3"}}}]}});
-        let busy = Seen { nodes: seen.nodes.clone(), neighbours: vec![pod], ..Seen::default() };
-        insta::assert_snapshot!(why_pending(&small, &busy), @"the job asks for cpu 2, and 2 nodes have 4, of which 3 are in use");
+        let closed =
+            json!({"spec": {"unschedulable": true}, "status": {"allocatable": {"cpu": "64"}}});
+        let nodes = seen.nodes.iter().cloned().chain([closed]).collect();
+        let busy = Seen { nodes, neighbours: vec![pod], ..Seen::default() };
+        insta::assert_snapshot!(why_pending(&small, &busy), @"the job asks for cpu 2, and 2 nodes have 4, of which 3 are in use by other jobs");
         insta::assert_snapshot!(why_pending(&spec, &seen), @"the job asks for cpu 14, and 2 nodes have 4; 5/5 tasks in gang");
     }
 }
