@@ -4,6 +4,7 @@
 //! volume itself is trusted; below it no link is followed and only plain files are read. A cursor is
 //! a number of bytes.
 
+use super::plan::volume_of;
 use crate::backend::{Cursor, LOG_BYTES_MAX, LogPiece};
 use crate::jobs::segments::parse_cursor;
 use crate::submission::KubernetesPlace;
@@ -16,13 +17,8 @@ use std::path::{Path, PathBuf};
 
 /// Where a file of the pods is on this machine: a directory that is trusted, and the way from there.
 pub(super) fn here<'a>(place: &'a KubernetesPlace, path: &Path) -> Option<(&'a Path, PathBuf)> {
-    let of_volume = |(volume_path, here): (&str, &'a Path)| {
-        Some((here, path.strip_prefix(volume_path).ok()?.to_owned()))
-    };
-    let volumes = place.volumes.iter();
-    let mut known =
-        volumes.filter_map(|volume| Some((volume.path.as_str(), volume.here.as_deref()?)));
-    known.find_map(of_volume)
+    let volume = volume_of(place, path)?;
+    Some((volume.here.as_deref()?, path.strip_prefix(&volume.path).ok()?.to_owned()))
 }
 
 /// The next piece of a file; `None` if there is no such file.
@@ -117,11 +113,16 @@ mod tests {
             is_read_only: false,
             here: here.map(PathBuf::from),
         };
-        let volumes = vec![volume("/data", None), volume("/pfs/dc/home/wu", Some("/srv/home/wu"))];
+        let volumes = vec![
+            volume("/data", None),
+            volume("/pfs", Some("/srv")),
+            volume("/pfs/dc/home/wu", Some("/srv/home/wu")),
+        ];
         let place = KubernetesPlace { volumes, ..KubernetesPlace::default() };
         let found = here(&place, Path::new("/pfs/dc/home/wu/jobs/a/log"));
         assert_eq!(found, Some((Path::new("/srv/home/wu"), PathBuf::from("jobs/a/log"))));
         assert_eq!(here(&place, Path::new("/data/log")), None);
-        assert_eq!(here(&place, Path::new("/pfs/dc/home/wumpus/log")), None);
+        let other = here(&place, Path::new("/pfs/dc/home/wumpus/log"));
+        assert_eq!(other, Some((Path::new("/srv"), PathBuf::from("dc/home/wumpus/log"))));
     }
 }

@@ -53,6 +53,9 @@ const OWN: [&str; 6] = [
     "POD_NAME",
 ];
 
+/// A variable that the cluster fills in.
+const NAMESPACE: &str = "NAMESPACE";
+
 /// The name of a job's objects.
 pub fn name(id: &str) -> JobId {
     JobId::of(id)
@@ -79,7 +82,8 @@ pub(super) fn check(submission: &Submission, place: &KubernetesPlace) -> Result<
         return refuse("port", "0".to_owned(), why);
     }
     if !spec.checkpoint.dir.is_empty() && !is_on_volume(place, &spec.checkpoint.dir) {
-        let why = "it has to be on a volume (--volume), or checkpoints go with the pods";
+        let why = "it has to be on a volume that pods may write to (--volume), or checkpoints go with \
+                   the pods";
         return refuse("checkpoint_dir", spec.checkpoint.dir.clone(), why);
     }
     if spec.staged {
@@ -113,7 +117,8 @@ pub(super) fn notes(submission: &Submission, place: &KubernetesPlace) -> Vec<Str
     let mut notes = Vec::new();
     if !is_on_volume(place, &output.to_string_lossy()) {
         let output = output.display();
-        notes.push(format!("{output} is on no volume: what is saved there goes with the pods"));
+        let note = "is on no volume that pods may write to: what is saved there goes with the pods";
+        notes.push(format!("{output} {note}"));
     }
     if spec.pservers > 0 && !spec.allow_idle {
         notes.push("whether trainers use the servers is not checked on Kubernetes".to_owned());
@@ -121,8 +126,15 @@ pub(super) fn notes(submission: &Submission, place: &KubernetesPlace) -> Vec<Str
     notes
 }
 
+/// Whether what is written to a path is kept.
 fn is_on_volume(place: &KubernetesPlace, path: &str) -> bool {
-    place.volumes.iter().any(|volume| Path::new(path).starts_with(&volume.path))
+    volume_of(place, Path::new(path)).is_some_and(|volume| !volume.is_read_only)
+}
+
+/// The volume that a path of the pods is on: volumes may be mounted below others.
+pub(super) fn volume_of<'a>(place: &'a KubernetesPlace, path: &Path) -> Option<&'a Volume> {
+    let all = place.volumes.iter().filter(|volume| path.starts_with(&volume.path));
+    all.max_by_key(|volume| Path::new(&volume.path).components().count())
 }
 
 fn image<'a>(spec: &'a JobSpec, place: &'a KubernetesPlace) -> &'a str {
@@ -465,18 +477,20 @@ fn environment(submission: &Submission, place: &KubernetesPlace, role: Role) -> 
     let (spec, job) = (&submission.spec, name(&submission.id));
     let told = told(submission, place, role)?;
     let secret = |name: &str| env::variable(name).is_some_and(env::Variable::is_secret);
-    let mut variables: Vec<Value> = spec
-        .env
-        .iter()
+    let told = told.render();
+    // What the contract says wins over the user's, as everywhere.
+    let is_told = |own: &str| own == NAMESPACE || told.contains_key(own);
+    let own = spec.env.iter().filter(|(name, _)| !is_told(name));
+    let mut variables: Vec<Value> = own
         .map(|(name, value)| (name.as_str(), value.clone()))
-        .chain(told.render())
-        .filter(|(name, _)| !OWN.contains(name) && !secret(name))
+        .chain(told.iter().map(|(name, value)| (*name, value.clone())))
+        .filter(|(name, _)| !OWN.contains(name) && *name != NAMESPACE && !secret(name))
         .map(|(name, value)| json!({"name": name, "value": literal(&value)}))
         .collect();
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     variables.push(field("POD_NAME", "metadata.name"));
     variables.push(field("POD_IP", "status.podIP"));
-    variables.push(field("NAMESPACE", "metadata.namespace"));
+    variables.push(field(NAMESPACE, "metadata.namespace"));
     let key = json!({"name": job.as_str(), "key": TOKEN_KEY});
     variables.push(json!({"name": "PADDLE_JOB_TOKEN", "valueFrom": {"secretKeyRef": key}}));
     Ok(variables)
@@ -554,6 +568,31 @@ mod tests {
     }
 
     #[test]
+    fn a_volume_may_be_of_any_kind() {
+        let check = |source: VolumeSource, expected: Value| {
+            let volume = Volume { source, ..place().volumes.remove(0) };
+            assert_eq!(super::source("volume-0", &volume), expected);
+        };
+        let cephfs = VolumeSource::Cephfs {
+            monitors: vec!["10.0.0.1:6789".into()],
+            path: "/pfs".into(),
+            user: "paddle".into(),
+            secret: "ceph".into(),
+        };
+        let expected = json!({
+            "monitors": ["10.0.0.1:6789"],
+            "path": "/pfs",
+            "user": "paddle",
+            "secretRef": {"name": "ceph"},
+            "readOnly": false,
+        });
+        check(cephfs, json!({"name": "volume-0", "cephfs": expected}));
+        let nfs = VolumeSource::Nfs { server: "nas".into(), path: "/pfs".into() };
+        let expected = json!({"server": "nas", "path": "/pfs", "readOnly": false});
+        check(nfs, json!({"name": "volume-0", "nfs": expected}));
+    }
+
+    #[test]
     fn what_cannot_be_honoured_is_refused_by_name() {
         let check = |change: fn(&mut Submission), field: &str| {
             let mut submission = submission(JobSpec { pservers: 1, ..JobSpec::default() });
@@ -563,6 +602,23 @@ mod tests {
         };
         check(|job| job.spec.ports.first = 0, "port cannot be honoured");
         check(|job| job.spec.checkpoint.dir = "checkpoint".into(), "checkpoint_dir cannot");
+        let read_only = KubernetesPlace {
+            volumes: vec![
+                place().volumes.remove(0),
+                Volume {
+                    path: "/pfs/dc1/home/wuyi/data".into(),
+                    is_read_only: true,
+                    ..place().volumes.remove(0)
+                },
+            ],
+            ..place()
+        };
+        let mut job = submission(JobSpec::default());
+        job.spec.checkpoint.dir = "/pfs/dc1/home/wuyi/data/checkpoint".into();
+        let error = super::check(&job, &read_only).unwrap_err().to_string();
+        assert!(error.contains("a volume that pods may write to"), "{error}");
+        job.spec.checkpoint.dir = "/pfs/dc1/home/wuyi/checkpoint".into();
+        super::check(&job, &read_only).unwrap();
         check(|job| job.package = Package::Present("here".into()), "package: here");
         check(
             |job| {
@@ -574,6 +630,24 @@ mod tests {
             },
             "mounts cannot be honoured",
         );
+    }
+
+    /// An API server that is asked to apply a manifest refuses one that names a variable twice.
+    #[test]
+    fn no_variable_is_in_a_manifest_twice() {
+        let mut spec = JobSpec { pservers: 1, ..JobSpec::default() };
+        for name in ["NAMESPACE", "TRAINERS", "POD_IP", "PADDLE_JOB_TOKEN", "MINE"] {
+            spec.env.insert(name.into(), "mine".into());
+        }
+        let variables = environment(&submission(spec), &place(), Role::Trainer).unwrap();
+        let mut names: Vec<&str> =
+            variables.iter().filter_map(|variable| variable["name"].as_str()).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all, "{variables:#?}");
+        let mine = variables.iter().filter(|variable| variable["value"] == "mine");
+        assert_eq!(mine.map(|own| &own["name"]).collect::<Vec<_>>(), ["MINE"]);
     }
 
     #[test]
