@@ -90,7 +90,9 @@ pub(super) fn refusal(what: &str, error: kube::Error) -> Error {
             Error::new(kind, message).with("cluster_says", status.message)
         }
         kube::Error::Auth(_) => Error::new(Kind::Unauthenticated, message).because(error),
-        kube::Error::SerdeError(_) => Error::new(Kind::Damaged, message).because(error),
+        kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
+            Error::new(Kind::Damaged, message).because(error)
+        }
         _ => Error::new(Kind::Unavailable, message).because(error),
     }
 }

@@ -11,7 +11,7 @@ use super::api::ask;
 use super::plan::CONTAINER;
 use super::state::{container, is_over, name_of};
 use crate::backend::{Cursor, LOG_BYTES_MAX, LogPiece};
-use contract::Result;
+use contract::{Error, Kind, Result};
 use futures_util::AsyncReadExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -28,6 +28,9 @@ const PIECE_BYTES: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two attempts to follow a pod.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How often the output of a pod that has ended is asked for, while the API server shows the pod: its
+/// node may be gone for good.
+const READS_MAX: u32 = 60;
 
 /// The streams of one replica, oldest first.
 #[derive(Default)]
@@ -170,15 +173,18 @@ impl Followed {
 
     /// Takes in everything that the container prints until it has ended.
     async fn follow(&mut self, mut is_over: bool) -> Result<()> {
-        let mut is_previous = false;
+        let (mut is_previous, mut reads) = (false, 0);
         loop {
-            let read = match is_over || is_previous {
+            let was_rest = is_over || is_previous;
+            let read = match was_rest {
                 true => self.read(is_previous).await,
                 false => self.stream().await,
             };
             match read {
-                Ok(()) if is_over || is_previous => return Ok(()),
-                Err(error) if !error.kind().is_retryable() => return Err(error),
+                Ok(()) if was_rest => return Ok(()),
+                Err(error) if !error.kind().is_retryable() || reads >= READS_MAX => {
+                    return Err(error);
+                }
                 Ok(()) | Err(_) => {}
             }
             // Who reads is not kept waiting for a server that is away.
@@ -191,9 +197,10 @@ impl Followed {
                     }
                     is_previous = restarts(&pod) > self.restarts;
                     is_over = container(&pod)["state"]["terminated"].is_object();
-                    if is_over || is_previous {
+                    if (is_over || is_previous) && !was_rest {
                         continue;
                     }
+                    reads += u32::from(was_rest);
                 }
                 Err(error) if error.kind().is_retryable() => {}
                 Err(error) => return Err(error),
@@ -213,19 +220,36 @@ impl Followed {
     /// Takes in what is there and was not taken in before.
     async fn read(&mut self, is_previous: bool) -> Result<()> {
         let parameters = LogParams { previous: is_previous, ..parameters() };
-        let there = self.pods.logs(&self.name, &parameters);
-        let there = ask("read what a pod printed", there).await?;
+        let there = self.all(&parameters).await?;
         // A node that has begun a new file shows that alone.
         let known = if there.len() < self.taken { 0 } else { self.taken };
-        self.take(&there.as_bytes()[known..]);
+        self.take(&there[known..]);
         Ok(())
+    }
+
+    /// Everything that the node has of the output. Read as a stream, because a client's text has to be
+    /// UTF-8, and programs print what they like.
+    async fn all(&self, parameters: &LogParams) -> Result<Vec<u8>> {
+        const WHAT: &str = "read what a pod printed";
+        let stream = ask(WHAT, self.pods.log_stream(&self.name, parameters)).await?;
+        let mut stream = std::pin::pin!(stream);
+        let (mut all, mut piece) = (Vec::new(), vec![0; PIECE_BYTES]);
+        loop {
+            let read = tokio::time::timeout(PATIENCE, stream.read(&mut piece)).await;
+            let broken = |kind: Kind| Error::new(kind, format!("cannot {WHAT}: it broke off"));
+            match read {
+                Ok(Ok(0)) => return Ok(all),
+                Ok(Ok(count)) => all.extend_from_slice(&piece[..count]),
+                Ok(Err(source)) => return Err(broken(Kind::Unavailable).because(source)),
+                Err(_) => return Err(broken(Kind::Timeout)),
+            }
+        }
     }
 
     /// Takes in what comes until the connection ends.
     async fn stream(&mut self) -> Result<()> {
         let parameters = parameters();
-        let there = self.pods.logs(&self.name, &parameters);
-        let there = ask("read what a pod printed", there).await?.len();
+        let there = self.all(&parameters).await?.len();
         // As above.
         let mut known = if there < self.taken { 0 } else { self.taken };
         let parameters = LogParams { follow: true, ..parameters };
@@ -262,5 +286,34 @@ fn kept_add(kept: &Mutex<Kept>, bytes: &[u8]) {
         let excess = kept.bytes.len() - KEPT_BYTES_MAX / 2;
         kept.bytes.drain(..excess);
         kept.skipped += excess as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake;
+    use super::*;
+    use serde_json::json;
+
+    /// One byte that is no UTF-8 must not hide what a program prints.
+    #[tokio::test]
+    async fn bytes_of_any_kind_are_read() {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "job-1-trainer-0", "uid": "1"},
+            "status": {"phase": "Succeeded", "containerStatuses": [
+                {"name": CONTAINER, "state": {"terminated": {"exitCode": 0}}},
+            ]},
+        });
+        let body = pod.to_string();
+        let server = fake::Server::start(move |request| match request.contains("/log?") {
+            true => (200, b"caf\xe9\n\xff".to_vec()),
+            false => (200, body.clone().into_bytes()),
+        })
+        .await;
+        let client = super::super::api::connect(&server.access()).await.unwrap();
+        let streams = Streams::default();
+        streams.take_up(&Api::namespaced(client, "default"), Some(&pod)).await;
+        let piece = streams.piece(&Cursor::default(), true);
+        assert_eq!((piece.bytes.as_slice(), piece.is_last), (&b"caf\xe9\n\xff"[..], true));
     }
 }

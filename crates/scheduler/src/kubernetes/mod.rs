@@ -11,6 +11,9 @@ pub mod api;
 pub mod peers;
 pub mod plan;
 
+mod end;
+#[cfg(test)]
+mod fake;
 mod files;
 mod logs;
 mod package;
@@ -23,21 +26,17 @@ mod view;
 mod volcano;
 
 use crate::backend::{Accepted, Backend, Cursor, JobSummary, LogPiece, Metrics};
-use crate::conductor::now_ms;
 use crate::jobs::segments::parse_cursor;
 use crate::plan::JobPlan;
-use crate::record::{Ending, JobRecord};
+use crate::record::JobRecord;
 use crate::replica::ReplicaId;
 use crate::submission::{KubernetesPlace, Package, Place, Submission, Tenant, check_id};
 use api::{Access, ask, connect};
-use contract::role::Role;
-use contract::state::{JobState, State};
+use contract::state::State;
 use contract::{Error, Kind, Result};
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
-};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use logs::Streams;
 use serde_json::{Value, json};
@@ -191,9 +190,17 @@ impl Kubernetes {
             }
             Err(error) => return Err(error),
         };
-        if let Err(error) = self.make_parts(parts, place, &secret).await {
+        // Of a job that was ended meanwhile nothing is made again.
+        let annotations = secret.metadata.annotations.as_ref();
+        let is_ended = annotations.is_some_and(|all| all.contains_key(ENDING));
+        let made = match is_ended {
+            true => Ok(()),
+            false => self.make_parts(parts, place, &secret).await,
+        };
+        if let Err(error) = made {
             if accepted == Accepted::New {
-                self.delete(place, name.as_str()).await?;
+                let has_job = self.uses_volcano(place).await?;
+                self.delete((&place.namespace, name.as_str()), has_job).await?;
             }
             return Err(error);
         }
@@ -266,10 +273,9 @@ impl Kubernetes {
         Ok(())
     }
 
-    /// Deletes the job's objects and everything that belongs to them.
-    async fn delete(&self, place: &KubernetesPlace, name: &str) -> Result<()> {
-        let namespace = place.namespace.as_str();
-        if self.uses_volcano(place).await? {
+    /// Deletes the job's Secret and everything that belongs to it, a Volcano job first.
+    async fn delete(&self, (namespace, name): (&str, &str), has_job: bool) -> Result<()> {
+        if has_job {
             self.delete_one(&kinds().jobs, (namespace, name), &DeleteParams::foreground()).await?;
         }
         self.delete_one(&kinds().secrets, (namespace, name), &DeleteParams::foreground()).await
@@ -305,96 +311,6 @@ impl Kubernetes {
         Ok(record)
     }
 
-    /// Ends a job of which the cluster does not know that it is over.
-    async fn conclude(
-        &self,
-        submission: &Submission,
-        seen: &Seen,
-        record: &JobRecord,
-    ) -> Result<()> {
-        let (name, namespace) = (plan::name(&submission.id), &place(submission)?.namespace);
-        let stuck = verdict::stuck(submission, record);
-        let stuck_for = self.view().await?.stuck_for(name.as_str(), stuck);
-        let verdict = verdict::too_few(submission, record)
-            .or_else(|| plain::verdict(seen, record))
-            .or_else(|| verdict::decide(submission, record, stuck_for));
-        let Some(verdict) = verdict else { return Ok(()) };
-        // Somebody else may have ended it, of which the pods' end was heard first.
-        let secrets = self.objects(&kinds().secrets, namespace).await?;
-        let secret = value(&ask("look at the job", secrets.get(name.as_str())).await?);
-        if secret["metadata"]["annotations"][ENDING].is_string() {
-            self.view().await?.put_secret(secret);
-            return Ok(());
-        }
-        let ending = Ending { verdict, since_ms: now_ms(), is_forced: false };
-        self.finish(submission, seen, ending, false).await
-    }
-
-    async fn end(&self, id: &str, is_forced: bool) -> Result<()> {
-        let (submission, seen) = self.seen(id).await?;
-        let record = state::record(&submission, place(&submission)?, &seen);
-        if record.state.is_final() {
-            return Ok(());
-        }
-        let was_forced = record.ending.as_ref().is_some_and(|ending| ending.is_forced);
-        // What was decided stays decided.
-        let verdict = record.ending.map_or_else(state::killed, |ending| ending.verdict);
-        let ending = Ending { verdict, since_ms: now_ms(), is_forced };
-        self.finish(&submission, &seen, ending, was_forced).await
-    }
-
-    /// Notes how a job ends, and ends it.
-    async fn finish(
-        &self,
-        submission: &Submission,
-        seen: &Seen,
-        ending: Ending,
-        was_forced: bool,
-    ) -> Result<()> {
-        let (name, namespace) = (plan::name(&submission.id), &place(submission)?.namespace);
-        let secrets = self.objects(&kinds().secrets, namespace).await?;
-        let text = serde_json::to_string(&ending)
-            .map_err(|source| Error::invalid("cannot write an end").because(source))?;
-        let note = json!({"metadata": {"annotations": { ENDING: text }}});
-        let (parameters, patch) = (PatchParams::default(), Patch::Merge(&note));
-        let patched = secrets.patch(name.as_str(), &parameters, &patch);
-        let secret = ask("end the job", patched).await?;
-        self.view().await?.put_secret(value(&secret));
-        let parameters = DeleteParams::background();
-        // What it is made of counts: Volcano may have come or gone since.
-        let uses_volcano = match (seen.job.is_null(), seen.trainers.is_null()) {
-            (true, true) => self.uses_volcano(place(submission)?).await?,
-            (is_plain, _) => !is_plain,
-        };
-        if uses_volcano {
-            let job = (namespace.as_str(), name.as_str());
-            self.delete_one(&kinds().jobs, job, &parameters).await?;
-        } else {
-            let servers = [Role::Pserver, Role::Master].map(|role| (kinds().servers, role));
-            // What trainers have printed is kept with their pods, unless they are to be ended.
-            let is_trained = match ending.verdict.culprit {
-                Some(culprit) => culprit.role == Role::Trainer,
-                None => ending.verdict.state == JobState::Succeeded,
-            };
-            let trainers = (!is_trained).then(|| (kinds().trainers, Role::Trainer));
-            for (kind, role) in servers.into_iter().chain(trainers) {
-                let controller = plain::controller(name.as_str(), role);
-                self.delete_one(&kind, (namespace, &controller), &parameters).await?;
-            }
-        }
-        if ending.is_forced {
-            let pods = self.objects(&kinds().pods, namespace).await?;
-            let selector = format!("{}={name}", plan::JOB_LABEL);
-            // With 0 pods are gone at once, and their programs run on for as long as they were
-            // given before: only for a node that does not answer.
-            let seconds = u32::from(!was_forced);
-            let at_once = DeleteParams::default().grace_period(seconds);
-            let all = ListParams::default().labels(&selector);
-            ask("kill the job's pods", pods.delete_collection(&at_once, &all)).await?;
-        }
-        Ok(())
-    }
-
     async fn resize(&self, id: &str, trainers: u32) -> Result<()> {
         let (submission, seen) = self.seen(id).await?;
         let place = place(&submission)?;
@@ -417,26 +333,28 @@ impl Kubernetes {
         }
         let is_over = record.state.is_final();
         let log = plan::log(&submission, place, replica)?;
-        if let Some((root, way)) = files::here(place, &log) {
-            let (root, cursor) = (root.to_owned(), cursor.clone());
-            let read = move || files::read(&root, &way, &cursor, is_over);
+        // Who has begun with a pod's own output goes on with it.
+        let is_of_pod = cursor.0.contains(':');
+        let file = if is_of_pod { None } else { files::here(place, &log) };
+        if let Some((root, way)) = file {
+            let (root, own) = (root.to_owned(), cursor.clone());
+            let read = move || files::read(&root, &way, &own, is_over);
             let read = tokio::task::spawn_blocking(read).await;
             let piece =
                 read.map_err(|source| Error::invalid("a read broke off").because(source))?;
             match piece? {
                 Some(piece) => return Ok(piece),
-                // The entry writes no file before it starts the program; then the pod says why.
-                None if !is_over => {
-                    let next = Cursor::default();
-                    let bytes = Vec::new();
-                    return Ok(LogPiece { bytes, next, skipped_bytes: 0, is_last: false });
+                // The entry writes no file before it starts the program; if it never does, the pod
+                // says why. A file that was read and is gone is not told again from another source.
+                None if !is_over || parse_cursor(&cursor.0)? > 0 => {
+                    let (bytes, next) = (Vec::new(), cursor.clone());
+                    return Ok(LogPiece { bytes, next, skipped_bytes: 0, is_last: is_over });
                 }
                 None => {}
             }
         }
         let pod = state::pod_of(&seen, &volcano::pod_name(&submission, replica));
-        // A file's cursor may be left from before, of a file that is gone.
-        if !cursor.0.contains(':') {
+        if !is_of_pod {
             parse_cursor(&cursor.0)?;
         }
         let streams = {
@@ -550,7 +468,8 @@ impl Backend for Kubernetes {
                 return Err(error.with("job", id).with("state", record.state));
             }
             let name = plan::name(id);
-            self.delete(place, name.as_str()).await?;
+            // What it is made of counts: Volcano may have gone since.
+            self.delete((&place.namespace, name.as_str()), !seen.job.is_null()).await?;
             self.view().await?.remove(name.as_str());
             let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
             streams.retain(|(job, _), _| job != id);
@@ -665,47 +584,12 @@ mod tests {
     use super::*;
     use crate::submission::sample;
     use contract::job::JobSpec;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
-
-    /// An API server that knows nothing of anything.
-    async fn bare_server(folder: &Path) -> Access {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let mut request = [0; 4096];
-                let _ = stream.read(&mut request).await;
-                let body = json!({
-                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
-                    "reason": "NotFound", "message": "the server could not find the resource",
-                });
-                let body = body.to_string();
-                let answer = format!(
-                    "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\n\
-                     content-length: {}\r\nconnection: close\r\n\r\n{body}",
-                    body.len()
-                );
-                let _ = stream.write_all(answer.as_bytes()).await;
-            }
-        });
-        let path = folder.join("kubeconfig");
-        let text = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "bare", "cluster": {"server": server}}],
-            "contexts": [{"name": "bare", "context": {"cluster": "bare", "user": "me"}}],
-            "users": [{"name": "me", "user": {}}],
-            "current-context": "bare",
-        });
-        std::fs::write(&path, text.to_string()).unwrap();
-        Access { kubeconfig: Some(path), context: String::new() }
-    }
 
     #[tokio::test]
     async fn an_api_server_that_cannot_be_reached_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let access = bare_server(folder.path()).await;
+        let server = fake::Server::start(|_| fake::not_found()).await;
+        let access = server.access();
         let path = access.kubeconfig.clone().unwrap();
         let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
@@ -725,8 +609,8 @@ mod tests {
 
     #[tokio::test]
     async fn without_volcano_a_job_is_made_of_what_every_cluster_has() {
-        let folder = tempfile::tempdir().unwrap();
-        let backend = Kubernetes::new(bare_server(folder.path()).await, "default");
+        let server = fake::Server::start(|_| fake::not_found()).await;
+        let backend = Kubernetes::new(server.access(), "default");
         let spec = JobSpec { pservers: 1, image: "paddle:v1".into(), ..JobSpec::default() };
         let submission =
             Submission { package: Package::Present("/workspace".into()), ..sample(spec) };

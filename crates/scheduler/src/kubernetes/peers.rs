@@ -104,8 +104,13 @@ impl Peers {
             Move::Wait => Ok(None),
             Move::Take(rank, version) => match self.claim(own, rank, version).await {
                 Ok(()) => Ok(Some(rank)),
-                // Another pod was faster.
-                Err(error) if matches!(error.kind(), Kind::AlreadyExists | Kind::Conflict) => {
+                // Another pod was faster, or the Lease of a pod that is gone has just been removed.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        Kind::AlreadyExists | Kind::Conflict | Kind::NotFound
+                    ) =>
+                {
                     Ok(None)
                 }
                 Err(error) => Err(error),
@@ -287,6 +292,31 @@ mod tests {
         check(&[own.clone(), other.clone()], &claims, Move::Take(1, Some("v1".into())));
         let third = pod("third", "Pending");
         check(&[own.clone(), other, third], &[held(0, "other"), held(1, "third")], Move::Wait);
+    }
+
+    /// A Lease goes with its pod, at a moment of its own.
+    #[tokio::test]
+    async fn a_rank_whose_lease_goes_meanwhile_is_asked_for_again() {
+        let lease = json!({
+            "metadata": {"name": "ctr-trainer-0", "resourceVersion": "1",
+                "labels": {RANK_LABEL: "0"}},
+            "spec": {"holderIdentity": "gone"},
+        });
+        let listed = |items: Vec<serde_json::Value>| {
+            let list = json!({"metadata": {}, "items": items});
+            (200, list.to_string().into_bytes())
+        };
+        let server = super::super::fake::Server::start(move |request| {
+            match request.split(['?', ' ']).nth(1).unwrap_or_default().rsplit('/').next() {
+                Some("leases") => listed(vec![lease.clone()]),
+                Some("pods") => listed(Vec::new()),
+                _ => super::super::fake::not_found(),
+            }
+        })
+        .await;
+        let client = super::super::api::connect(&server.access()).await.unwrap();
+        let peers = Peers::new(&client, "default", (Role::Trainer, 1), "ctr");
+        assert_eq!(peers.settle(&pod("own", "Running")).await.unwrap(), None);
     }
 
     #[test]

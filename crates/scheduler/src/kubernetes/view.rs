@@ -284,6 +284,19 @@ impl View {
         lock(&self.secrets).insert(key(&secret), secret);
     }
 
+    /// As [`View::put_secret`], for what makes the pods of a job.
+    pub(super) fn put(&self, kind: &ApiResource, object: Value) {
+        let objects = if *kind == kinds().jobs { &self.jobs } else { &self.trainers };
+        lock(objects).insert(key(&object), object);
+    }
+
+    /// As if a job had been stuck in this way for so long.
+    #[cfg(test)]
+    pub(super) fn age(&self, name: &str, way: &str, by: Duration) {
+        let mut stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
+        stuck.insert(name.to_owned(), (way.to_owned(), Instant::now().checked_sub(by).unwrap()));
+    }
+
     /// As [`View::put_secret`], for what was deleted.
     pub(super) fn remove(&self, name: &str) {
         let Some(secret) = self.secret(name) else { return };
@@ -346,7 +359,13 @@ impl Source {
 
     async fn keep(self, objects: Objects, mut version: String) {
         loop {
-            if let Err(error) = self.follow(&objects, &mut version).await {
+            let begun = Instant::now();
+            let followed = self.follow(&objects, &mut version).await;
+            // A server that is shutting down ends every watch as soon as it has begun.
+            if followed.is_ok() && begun.elapsed() < PAUSE {
+                tokio::time::sleep(PAUSE).await;
+            }
+            if let Err(error) = followed {
                 tracing::debug!(error = error.chain(), "a watch has ended; listing again");
                 tokio::time::sleep(PAUSE).await;
                 match self.list(&objects).await {
