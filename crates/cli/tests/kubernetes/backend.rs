@@ -311,6 +311,29 @@ fn a_failed_program_is_started_again_when_asked_for() {
     job.forget();
 }
 
+/// A program prints what it likes, and all of it is read from the pod, while it runs and afterwards.
+#[test]
+fn output_that_is_no_text_is_read_as_it_is() {
+    let Some(cluster) = Cluster::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        "printf 'caf\\351\\377\\n'; until [ -e /shared/go ]; do sleep 0.2; done; printf '\\376'";
+    let job = Job::new(&cluster, "bytes", 1, script).on_volume(folder.path(), "/shared");
+    job.submit();
+    let read = || {
+        let (replica, cursor) = ("trainer-0".parse().unwrap(), Cursor::default());
+        let piece = job.backend.logs(job.id(), replica, &cursor);
+        job.runtime.block_on(piece).unwrap()
+    };
+    let is_in = |bytes: &[u8], words: &[u8]| bytes.windows(words.len()).any(|own| own == words);
+    wait_for("it prints", || is_in(&read().bytes, b"caf\xe9\xff\n").then_some(()));
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    assert_eq!(job.await_end().state, JobState::Succeeded);
+    let piece = wait_for("all is read", || Some(read()).filter(|piece| piece.is_last));
+    assert!(is_in(&piece.bytes, b"caf\xe9\xff\n\xfe"), "{:?}", piece.bytes);
+    job.forget();
+}
+
 #[test]
 fn a_killed_job_leaves_nothing() {
     let Some(cluster) = Cluster::find() else { return };

@@ -119,6 +119,10 @@ fn a_users_job_is_pods_with_their_files_and_no_others() {
     assert!(!may("wu", "list", "pods", "eve"));
     assert!(!may("wu", "get", "secrets", "wu"));
     assert!(!may("wu", "create", "pods", "wu"));
+    let policy = ["get", "networkpolicy", "paddlecloud", "-n", "paddle-wu", "-o"];
+    let path = "jsonpath={.spec.policyTypes} {.spec.podSelector} {.spec.ingress}";
+    let policy = site.cluster.ask(&[&policy[..], &[path]].concat());
+    assert_eq!(policy, r#"["Ingress"] {} [{"from":[{"podSelector":{}}]}]"#);
     let quota = site.cluster.ask(&[
         "get",
         "resourcequota",

@@ -4,11 +4,43 @@
 use super::cluster::{Cluster, wait_for};
 use super::repository;
 use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 fn deploy(path: &str) -> String {
     repository::path("deploy").join(path).to_str().unwrap().to_owned()
+}
+
+/// The verbs of rules, by group and resource.
+fn verbs(rules: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let rules: serde_json::Value = serde_yaml_ng::from_str(rules).unwrap();
+    let texts = |list: &serde_json::Value| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect()
+    };
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for rule in rules.as_array().unwrap() {
+        for group in texts(&rule["apiGroups"]) {
+            for resource in texts(&rule["resources"]) {
+                all.entry(format!("{group}/{resource}")).or_default().extend(texts(&rule["verbs"]));
+            }
+        }
+    }
+    all
+}
+
+/// What a launcher needs for a job, the server needs for it.
+#[test]
+fn the_chart_gives_the_documented_rights() {
+    let page = std::fs::read_to_string(repository::path("docs/kubernetes.md")).unwrap();
+    let rest = page.split_once("### Rights").unwrap().1.split_once("```yaml\nrules:\n").unwrap().1;
+    let documented = verbs(rest.split_once("```").unwrap().0);
+    let names = deploy("helm/paddlecloud/templates/_names.tpl");
+    let names = std::fs::read_to_string(names).unwrap();
+    let rules = names.split_once("{{- define \"paddlecloud.jobRules\" -}}").unwrap().1;
+    let rules: String =
+        rules.split_inclusive('\n').filter(|line| !line.starts_with("{{")).collect();
+    assert_eq!(verbs(&rules), documented);
 }
 
 /// A port of this machine that leads to a service, while it lives.

@@ -47,6 +47,9 @@ pub struct KubernetesConfig {
     pub volume: VolumeSource,
 }
 
+/// Roles of every cluster that are for whoever may read all files: the volume can be mounted as a
+/// whole, and the server trusts what is in the Secrets of jobs.
+const TRUSTED_ROLES: [&str; 3] = ["edit", "admin", "cluster-admin"];
 /// The longest name of a namespace.
 const NAMESPACE_BYTES_MAX: usize = 63;
 
@@ -63,6 +66,11 @@ impl KubernetesConfig {
             (false, true) if !self.user_role.is_empty() => Err(Error::invalid(
                 "user_role: users have roles in namespaces of their own, use namespace_prefix",
             )),
+            _ if TRUSTED_ROLES.contains(&self.user_role.as_str()) => {
+                let message = "user_role: its holders may write Secrets and make pods, and so reach \
+                               the files of other users: use `view`, or a ClusterRole that only reads";
+                Err(Error::invalid(message).with("user_role", &self.user_role))
+            }
             (true, false)
                 if self.namespace_prefix.len() + JobId::BYTES_MAX > NAMESPACE_BYTES_MAX =>
             {
@@ -167,6 +175,8 @@ mod tests {
         insta::assert_snapshot!(error(""), @"backend kubernetes needs a namespace for all jobs, or a namespace_prefix for one of each user");
         insta::assert_snapshot!(error("namespace: a, namespace_prefix: b, "), @"namespace and namespace_prefix exclude each other: use one of them");
         insta::assert_snapshot!(error("namespace: a, user_role: view, "), @"user_role: users have roles in namespaces of their own, use namespace_prefix");
+        let trusted = error("namespace_prefix: a, user_role: edit, ");
+        assert!(trusted.contains("user_role: its holders may write Secrets"), "{trusted}");
         insta::assert_snapshot!(error("namespace_prefix: a-very-long-prefix-, "), @"namespace_prefix: use at most 15 characters (namespace_prefix: a-very-long-prefix-)");
     }
 

@@ -16,7 +16,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if .Values.volcano }}
 - apiGroups: ["batch.volcano.sh"]
   resources: ["jobs"]
-  verbs: ["list", "watch", "create", "patch", "delete"]
+  verbs: ["get", "list", "watch", "create", "patch", "delete"]
 - apiGroups: ["scheduling.volcano.sh"]
   resources: ["podgroups"]
   verbs: ["list", "watch"]
@@ -33,7 +33,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 - apiGroups: [""]
   resources: ["pods"]
-  verbs: ["list", "watch", "deletecollection"]
+  verbs: ["get", "list", "watch", "deletecollection"]
 - apiGroups: [""]
   resources: ["pods/log"]
   verbs: ["get"]

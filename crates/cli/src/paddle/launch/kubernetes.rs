@@ -12,7 +12,7 @@ use cli::output::{Format, Output};
 use cli::program;
 use contract::port::Ports;
 use contract::state::JobState;
-use contract::{Error, Result};
+use contract::{Error, Kind, Result};
 use kube::config::Kubeconfig;
 use scheduler::Backend;
 use scheduler::kubernetes::{Kubernetes, plan};
@@ -84,7 +84,10 @@ pub(super) fn refuse_flags(args: &LaunchArgs) -> Result<()> {
 pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     super::mpi::refuse_flags(args)?;
     super::ssh::refuse_flags(args)?;
-    super::slurm::refuse_flags(args)?;
+    super::ssh::refuse_nics(args)?;
+    super::ssh::refuse_remote_paddle(args)?;
+    super::submission::refuse_visible_processes(args)?;
+    super::slurm::refuse_flags_but_priority(args)?;
     if args.output == Shown::Yaml && !args.dry_run {
         return Err(Error::invalid("-o yaml prints manifests: use --dry-run too").into());
     }
@@ -95,6 +98,7 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     let counts = Counts { trainers, pservers, ports: Ports::default() };
     let mut spec = spec(args, &here, &counts)?;
     spec.queue = own.queue.clone().unwrap_or_default();
+    spec.priority = args.slurm.priority();
     trainer::set_elsewhere(&mut spec, args)?;
     let (package, source) = match &own.remote_workspace {
         Some(path) => (Package::Present(path.clone()), None),
@@ -257,8 +261,14 @@ async fn attached(
     // If this process is killed the job goes on, and `paddle jobs` has to find it.
     everywhere::remember(id, place)?;
     if let Err(error) = backend.submit(submission, package.as_deref()).await {
-        everywhere::let_go(id);
-        return Err(error);
+        // An answer that did not come says nothing: the job may be there, and has to be found.
+        let is_gone = matches!(backend.observe(id).await,
+            Err(error) if error.kind() == Kind::NotFound);
+        if is_gone {
+            everywhere::let_go(id);
+            return Err(error);
+        }
+        return Err(error.with("it may run all the same: end it with", format!("paddle kill {id}")));
     }
     let mut view = View::new(Look {
         command: COMMAND,

@@ -40,7 +40,8 @@ pub(crate) struct Args {
     /// as --trainer_count]
     #[arg(long, value_name = "[KIND:]N")]
     gpus: Option<String>,
-    /// low lets others go first; high needs a QOS, see --qos [default: normal]
+    /// low lets others go first; high needs a QOS, see --qos. On Kubernetes a PriorityClass,
+    /// paddle-low or paddle-high [default: normal]
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<Priority>,
     /// Give up when Slurm has given no nodes after this time [default: wait]
@@ -72,8 +73,22 @@ pub(crate) struct Args {
 /// Where nodes keep what they need for jobs, unless somebody says otherwise.
 const ROOT_DIR: &str = "~/paddle_jobs";
 
-/// Refuses what only means something on Slurm, elsewhere.
+impl Args {
+    /// Which jobs go first, also among the pods of a cluster.
+    pub(super) fn priority(&self) -> Priority {
+        self.priority.unwrap_or_default()
+    }
+}
+
+/// Refuses what only means something where there is a queue.
 pub(super) fn refuse_flags(args: &LaunchArgs) -> Result<()> {
+    let given = [("--priority", args.slurm.priority.is_some())];
+    refuse_given(&given, "this flag is for Slurm and Kubernetes: use --backend slurm too")?;
+    refuse_flags_but_priority(args)
+}
+
+/// Refuses what only means something on Slurm, elsewhere.
+pub(super) fn refuse_flags_but_priority(args: &LaunchArgs) -> Result<()> {
     let own = &args.slurm;
     let given = [
         ("--nodes", own.nodes.is_some()),
@@ -83,7 +98,6 @@ pub(super) fn refuse_flags(args: &LaunchArgs) -> Result<()> {
         ("--constraint", own.constraint.is_some()),
         ("--reservation", own.reservation.is_some()),
         ("--gpus", own.gpus.is_some()),
-        ("--priority", own.priority.is_some()),
         ("--queue_timeout", own.queue_timeout.is_some()),
         ("--slurm_port", own.slurm_port.is_some()),
         ("--sbatch_args", own.sbatch_args.is_some()),
@@ -94,6 +108,7 @@ pub(super) fn refuse_flags(args: &LaunchArgs) -> Result<()> {
 pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     super::mpi::refuse_flags(args)?;
     ssh::refuse_flags_but_package(args)?;
+    super::submission::refuse_visible_processes(args)?;
     let own = &args.slurm;
     if own.nodes == Some(0) {
         let message = "a job on Slurm needs at least one node";
@@ -123,7 +138,7 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     }
     let (gpu_type, gpus) = gpus(own.gpus.as_deref())?;
     spec.resources.trainer.gpu = gpus;
-    spec.priority = own.priority.unwrap_or_default();
+    spec.priority = own.priority();
     let root_dir = args.ssh.reach.root_dir.clone().unwrap_or_else(|| ROOT_DIR.to_owned());
     check_directory(&root_dir)?;
     let given = |flag: &Option<String>, variable: &str| {
