@@ -148,7 +148,7 @@ def requests(bench, cluster):
     """Counts what passes a proxy between `paddle` and the API server."""
     bench.section("Requests to the API server")
     idle = bench.size(IDLE_SECONDS, smoke=2)
-    figures = bench.alternate({"ours": functools.partial(count, cluster, idle)}, rounds=1)
+    figures = bench.alternate({"ours": functools.partial(count, cluster, idle)}, rounds=3)
     table = bench.table(["what", "watches among them"], judged="requests")
     whole, watches = figures.figure("ours", "short"), figures.figure("ours", "watches")
     table.row(["a whole short job", watches], whole, at_most(AIM_REQUESTS))

@@ -130,6 +130,19 @@ fn the_exit_code_is_the_programs_own_and_its_reason_is_told() {
 }
 
 /// As the kubelet ends a pod: everything that the program has started hears it.
+/// A process of a failed attempt would hold ports and memory, and push on.
+#[test]
+fn what_a_failed_attempt_left_behind_is_ended_before_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = folder.path().join("left");
+    let left = left.to_str().unwrap();
+    let entry = "if [ $PADDLE_ATTEMPT = 0 ]; then sleep 1000 >/dev/null 2>&1 & echo $! >$LEFT; exit 3; fi; \
+                 if [ -e /proc/$(cat $LEFT) ]; then echo alive; else echo gone; fi";
+    let output = run(&["start_trainer", "v2", "--restarts=1"], &[("ENTRY", entry), ("LEFT", left)]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "gone\n");
+}
+
 #[test]
 fn a_signal_reaches_the_program_behind_its_shell() {
     let entry = "sh -c 'trap \"echo told; exit 7\" TERM; echo started; sleep 1000 & wait'; exit $?";

@@ -35,6 +35,8 @@ fn run(args: &PaddleK8s) -> Result<ExitCode> {
     runtime.block_on(async {
         // The first process of a container is not ended by a signal that it does not listen for.
         let mut signals = signals::listen()?;
+        // What programs leave behind becomes ours, also where pods share their processes.
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let early = |signal: Signal| {
             outcome::note("ended on request before the program was started");
             Ok(code(from_signal(signal.as_raw())))

@@ -8,7 +8,7 @@ use contract::ready::Farewell;
 use contract::role::Role;
 use contract::{Error, Result};
 use rustix::io::retry_on_intr;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait, waitpgid};
 use scheduler::lines::Lines;
 use scheduler::supervisor::not_started;
 use std::fs::{File, OpenOptions};
@@ -79,9 +79,29 @@ pub(crate) async fn run(
         let last = tokio::time::timeout(OUTPUT_PATIENCE, copied).await;
         was_stopped = matches!(last, Ok(Ok(Some(Farewell { was_stopped: true, .. }))));
     }
+    end_group(pid).await;
     let killed = status.terminating_signal().map(from_signal);
     let code = status.exit_status().or(killed).unwrap_or(1);
     Ok(Ended { code, message: None, signal: passed_on, was_stopped })
+}
+
+/// Ends what a program has left behind in its group, as on other places, and waits for it: the next
+/// attempt begins alone, with its ports free.
+async fn end_group(group: Pid) {
+    // Mostly there is nothing left.
+    if kill_process_group(group, Signal::KILL).is_err() {
+        return;
+    }
+    let (sender, gone) = oneshot::channel();
+    // Orphans are our children: see `main`.
+    let work = move || {
+        while retry_on_intr(|| waitpgid(group, WaitOptions::empty())).is_ok() {}
+        let _ = sender.send(());
+    };
+    if std::thread::Builder::new().name("orphans".to_owned()).spawn(work).is_ok() {
+        // One that the kernel holds ends later.
+        let _ = tokio::time::timeout(OUTPUT_PATIENCE, gone).await;
+    }
 }
 
 /// Waits for every child, and tells about one of them.

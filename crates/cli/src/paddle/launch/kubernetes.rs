@@ -17,7 +17,9 @@ use kube::config::Kubeconfig;
 use scheduler::Backend;
 use scheduler::kubernetes::{Kubernetes, plan};
 use scheduler::ssh::package::Manifest;
-use scheduler::submission::{KubernetesPlace, Package, Place, Volume, VolumeSource};
+use scheduler::submission::{
+    KubernetesPlace, Package, Place, RunAs, Submission, Volume, VolumeSource,
+};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,6 +47,10 @@ pub(crate) struct Args {
     /// Secret of the namespace with which the image is fetched; repeatable
     #[arg(long = "pull_secret", alias = "pull-secret", value_name = "NAME")]
     pull_secret: Vec<String>,
+    /// User and group of the pods' programs, as a namespace that allows no root needs them [default:
+    /// those of the image; without a GID the same number]
+    #[arg(long = "run_as", alias = "run-as", value_name = "UID[:GID]", value_parser = run_as)]
+    run_as: Option<RunAs>,
     /// Run in this directory of the image or of a volume, instead of sending the workspace along
     #[arg(long = "remote_workspace", alias = "remote-workspace", value_name = "DIR")]
     remote_workspace: Option<String>,
@@ -73,6 +79,7 @@ pub(super) fn refuse_flags(args: &LaunchArgs) -> Result<()> {
         ("--context", own.context.is_some()),
         ("--volume", !own.volume.is_empty()),
         ("--pull_secret", !own.pull_secret.is_empty()),
+        ("--run_as", own.run_as.is_some()),
         ("--remote_workspace", own.remote_workspace.is_some()),
         ("--queue", own.queue.is_some()),
         ("--volcano", own.volcano.is_some()),
@@ -125,7 +132,16 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
         tenant: None,
         volcano: own.volcano.map(|volcano| volcano == Volcano::Yes),
     });
-    Ok(Built { submission: submission(spec, place, package)?, package: source })
+    let submission = Submission { run_as: own.run_as, ..submission(spec, place, package)? };
+    Ok(Built { submission, package: source })
+}
+
+fn run_as(text: &str) -> std::result::Result<RunAs, String> {
+    let (uid, gid) = text.split_once(':').unwrap_or((text, text));
+    let number = |text: &str| {
+        text.parse::<u32>().map_err(|_| "not a user: use numbers, as UID or UID:GID".to_owned())
+    };
+    Ok(RunAs { uid: number(uid)?, gid: number(gid)? })
 }
 
 /// The path as it means the same to a process that runs elsewhere, and after `KUBECONFIG` has changed.
