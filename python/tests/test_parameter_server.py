@@ -377,3 +377,15 @@ def test_prometheus_metrics_are_served():
             assert f"paddle_pserver_{name}_total" in text
         assert "paddle_pserver_rows" in text
         client.goodbye()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="lo has all of 127.0.0.0/8")
+def test_metrics_are_served_where_the_server_is():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        metrics_port = unused.getsockname()[1]
+    with servers(1, "--nics=lo", f"--metrics_port={metrics_port}"):
+        with socket.create_connection(("127.0.0.1", metrics_port), 60):
+            pass
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.2", metrics_port), 60)
