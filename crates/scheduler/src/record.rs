@@ -222,16 +222,16 @@ impl JobRecord {
             .collect();
     }
 
-    /// Changes the number of trainers that is wanted. Whoever asks for it wants so many to run: those
-    /// among them that were given up are started again, with all their restarts.
+    /// Changes the number of trainers that is wanted. Those among them that failed and were given up
+    /// are started again, with all their restarts; those of a lost machine cannot be.
     pub fn scale(&mut self, plan: &JobPlan, trainers: u32) {
         if self.trainers != trainers {
-            self.notes.push(format!("from {} to {trainers} trainers", self.trainers));
+            self.note(format!("from {} to {trainers} trainers", self.trainers));
             self.trainers = trainers;
         }
         for record in &mut self.replicas {
             let is_wanted = record.replica.role == Role::Trainer && record.replica.rank < trainers;
-            if is_wanted && matches!(record.state, ReplicaState::Failed | ReplicaState::Lost) {
+            if is_wanted && record.state == ReplicaState::Failed {
                 // It comes back like one that was asked to leave.
                 (record.leaving_ms, record.failures) = (Some(u64::MAX), 0);
             }
@@ -260,12 +260,7 @@ impl JobRecord {
             Event::Opened { .. } | Event::Log { .. } | Event::Probed { .. } | Event::Alive => {
                 return false;
             }
-            Event::Note { text } => {
-                if self.notes.contains(text) || self.notes.len() >= NOTES_MAX {
-                    return false;
-                }
-                self.notes.push(text.clone());
-            }
+            Event::Note { text } => return self.note(text.clone()),
             Event::Started { replica, pid } => {
                 let Some(record) = self.replica_mut(*replica) else { return false };
                 record.pid = *pid;
@@ -297,6 +292,15 @@ impl JobRecord {
         true
     }
 
+    /// Adds something that people should know, once. Whether it was new.
+    pub fn note(&mut self, text: String) -> bool {
+        let is_new = !self.notes.contains(&text) && self.notes.len() < NOTES_MAX;
+        if is_new {
+            self.notes.push(text);
+        }
+        is_new
+    }
+
     /// A new incarnation of a replica begins.
     pub fn begin(&mut self, id: ReplicaId, now_ms: u64) -> u32 {
         let Some(record) = self.replica_mut(id) else { return 0 };
@@ -305,7 +309,7 @@ impl JobRecord {
             record.failures += u32::from(record.leaving_ms.is_none());
             record.restarted_for = Some(record.reason());
         }
-        (record.leaving_ms, record.was_stopped) = (None, false);
+        (record.leaving_ms, record.was_stopped, record.is_unsaved) = (None, false, false);
         record.state = ReplicaState::Starting;
         record.started_ms = Some(now_ms);
         record.ready = None;

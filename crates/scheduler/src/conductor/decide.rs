@@ -53,6 +53,9 @@ const PAUSE_MS_MAX: u64 = 60_000;
 /// How long the end of a killed process is waited for. The kernel ends one at once, unless it hangs
 /// in a call that cannot be interrupted.
 const DEATH_MS: u64 = 30_000;
+/// How long servers may take to write their last checkpoint after a training that succeeded. Killed
+/// after the grace, as everything else is, they would lose it.
+const LAST_CHECKPOINT_MS: u64 = 600_000;
 
 /// The next step and its reason, in words for people; empty where nothing happens.
 pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, String) {
@@ -203,12 +206,11 @@ pub fn idle(record: &JobRecord, is_elastic: bool) -> Option<String> {
     let is_unused = |replica: &ReplicaRecord| replica.trainers_joined == Some(0);
     let is_used = record.replicas.iter().any(trained_on_servers);
     if servers().count() > 0 && !is_used && servers().all(is_unused) {
-        let names: Vec<_> = servers().map(|replica| replica.replica.to_string()).collect();
+        let names = names(servers());
         return Some(format!(
-            "no trainer used {}: train with is_local=False (the default in a job with servers), \
+            "no trainer used {names}: train with is_local=False (the default in a job with servers), \
              start the job without servers (`paddle launch --pservers 0`), or allow it \
-             (`paddle launch --allow-idle`, `paddlecloud submit -allow_idle`)",
-            names.join(", ")
+             (`paddle launch --allow-idle`, `paddlecloud submit -allow_idle`)"
         ));
     }
     let had_nothing = |replica: &&ReplicaRecord| {
@@ -231,14 +233,21 @@ pub fn idle(record: &JobRecord, is_elastic: bool) -> Option<String> {
     })
 }
 
-/// What a job was asked for beside its model and does not have: a last checkpoint.
-pub fn unsaved(record: &JobRecord) -> Option<String> {
-    let unsaved = record.replicas.iter().find(|replica| replica.is_unsaved)?;
-    Some(format!(
-        "the training finished, but {} could not write its last checkpoint: its log says why \
-         (checkpoint_dir)",
-        unsaved.replica
-    ))
+/// Why a job that is trained lacks its last checkpoint, if it does: a server said that it could not
+/// write it, or did not live to say anything. To be asked when everything has ended.
+pub fn unsaved(record: &JobRecord, policy: &Policy) -> Option<String> {
+    let has_failed = |replica: &&ReplicaRecord| {
+        let is_cut_short = replica.state.is_final() && replica.state != ReplicaState::Succeeded;
+        let should_save = policy.has_checkpoints && replica.replica.role == Role::Pserver;
+        replica.is_unsaved || (should_save && is_cut_short)
+    };
+    let names = names(record.replicas.iter().filter(has_failed));
+    (!names.is_empty()).then(|| {
+        format!(
+            "the training finished, but {names} did not write the last checkpoint: the end of its \
+             log says why (checkpoint_dir)"
+        )
+    })
 }
 
 /// What looks distributed and is not, though the job did what its program says.
@@ -283,6 +292,8 @@ fn decide_ending(
 ) -> (Decision, String) {
     let deadline = ending.since_ms.saturating_add(policy.grace_ms);
     let silently = |decision| (decision, String::new());
+    let saves_until = ending.since_ms.saturating_add(LAST_CHECKPOINT_MS);
+    let may_save = policy.has_checkpoints && ending.verdict.state == JobState::Succeeded;
     if record.replicas.iter().all(has_ended) {
         silently(Decision::Finish)
     } else if ending.is_forced {
@@ -292,6 +303,19 @@ fn decide_ending(
         }
     } else if now_ms < deadline {
         silently(Decision::Wait(Some(deadline)))
+    } else if may_save && now_ms < saves_until && record.replicas.iter().any(is_saving) {
+        let hung = record.replicas.iter().filter(|replica| {
+            !has_ended(replica) && !is_saving(replica) && replica.leaving_ms != Some(u64::MAX)
+        });
+        let replicas: Vec<_> = hung.map(|replica| replica.replica).collect();
+        if replicas.is_empty() {
+            let names = names(record.replicas.iter().filter(|replica| is_saving(replica)));
+            let reason = format!("waiting for {names} to write the last checkpoint");
+            (Decision::Wait(Some(saves_until)), reason)
+        } else {
+            let reason = "what has not ended is killed, but for servers that save".to_owned();
+            (Decision::Leave { replicas, is_killed: true }, reason)
+        }
     } else {
         let seconds = policy.grace_ms / 1000;
         (Decision::Kill, format!("what has not ended within {seconds} s is killed"))
@@ -300,6 +324,16 @@ fn decide_ending(
 
 fn has_ended(replica: &ReplicaRecord) -> bool {
     replica.state == ReplicaState::Pending || replica.state.is_final()
+}
+
+/// Whether a replica of a job that is trained writes what it holds to disk: servers do so when all
+/// trainers have left, and end when it is written.
+fn is_saving(replica: &ReplicaRecord) -> bool {
+    replica.replica.role == Role::Pserver && !has_ended(replica)
+}
+
+fn names<'a>(replicas: impl Iterator<Item = &'a ReplicaRecord>) -> String {
+    replicas.map(|replica| replica.replica.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// Which replicas were killed and have not ended all the same. To be asked when the job is over.
@@ -322,7 +356,9 @@ pub fn undead(record: &JobRecord) -> Option<String> {
 
 /// When a failed replica may be started again; `None` if it may not.
 pub(super) fn restart_ms(replica: &ReplicaRecord, policy: &Policy) -> Option<u64> {
-    let is_hopeless = replica.exit_code.is_some_and(|code| HOPELESS.contains(&code));
+    // A server says with 2 that it was asked for something that makes no sense.
+    let is_hopeless = |code| HOPELESS.contains(&code) || (replica.replica.is_server() && code == 2);
+    let is_hopeless = replica.exit_code.is_some_and(is_hopeless);
     if replica.failures >= policy.restarts || is_hopeless {
         return None;
     }
@@ -627,6 +663,71 @@ mod tests {
         check(1100, "pserver-0 starting, trainer-0 pending", "failed 1");
         let (_, reason) = decide(1100, &record("master-0 starting"), &POLICY);
         insta::assert_snapshot!(reason, @"master-0 did not get ready within 1 s: the end of its log says how far the master came; give it more time with --ready_timeout");
+    }
+
+    #[test]
+    fn servers_have_time_to_write_the_last_checkpoint() {
+        let check = |now_ms, has_checkpoints, text: &str, expect: &str| {
+            let verdict = Verdict { state: JobState::Succeeded, ..Verdict::failed(String::new()) };
+            let ending = Some(Ending { verdict, since_ms: 100, is_forced: false });
+            let policy = Policy { has_checkpoints, ..POLICY };
+            let (decision, reason) = decide(now_ms, &JobRecord { ending, ..record(text) }, &policy);
+            assert_eq!(shown(decision), expect, "{text}: {reason}");
+            reason
+        };
+        let text = "pserver-0 running, pserver-1 succeeded 0, trainer-0 succeeded 0";
+        check(599, true, text, "wait Some(600)");
+        let reason = check(600, true, text, "wait Some(600100)");
+        insta::assert_snapshot!(reason, @"waiting for pserver-0 to write the last checkpoint");
+        check(600_100, true, text, "Kill");
+        check(600, false, text, "Kill");
+        // Whatever else hangs is killed.
+        check(600, true, "pserver-0 running, trainer-0 running", "kill trainer-0");
+        check(600, true, "pserver-0 succeeded 0, trainer-0 running", "Kill");
+    }
+
+    #[test]
+    fn a_server_that_did_not_write_the_last_checkpoint_is_named() {
+        let unsaved =
+            |text, has_checkpoints| unsaved(&record(text), &Policy { has_checkpoints, ..POLICY });
+        let killed = "pserver-0 killed 137, pserver-1 lost, pserver-2 succeeded 0, master-0 killed";
+        insta::assert_snapshot!(unsaved(killed, true).unwrap(), @"the training finished, but pserver-0, pserver-1 did not write the last checkpoint: the end of its log says why (checkpoint_dir)");
+        assert_eq!(unsaved(killed, false), None);
+        assert_eq!(unsaved("pserver-0 succeeded 0, trainer-0 succeeded 0", true), None);
+        let mut told = record("pserver-0 succeeded 0");
+        told.replicas[0].is_unsaved = true;
+        assert!(super::unsaved(&told, &POLICY).is_some());
+    }
+
+    #[test]
+    fn what_makes_no_sense_to_a_server_is_not_tried_again() {
+        check(200, "pserver-0 failed 2", "failed 2");
+        check(200, "pserver-0 failed 1", "again pserver-0");
+    }
+
+    #[test]
+    fn a_trainer_that_was_given_up_is_told_once_and_comes_back_when_asked_for() {
+        let policy = Policy { min_trainers: Some(1), ..POLICY };
+        let mut job =
+            record("master-0 running, trainer-0 running, trainer-1 failed 7 @2, trainer-2 lost");
+        insta::assert_snapshot!(elastic::losses(&job, &policy).join("\n"), @r"
+        the job goes on without trainer-1, unless `paddle scale` starts it again (attempt 0: exited with code 7: the end of its log says why)
+        the job goes on without trainer-2, since its machine, localhost, is lost (attempt 0: )
+        ");
+        let plan = crate::plan::JobPlan {
+            job: String::new(),
+            nodes: Vec::new(),
+            replicas: Vec::new(),
+            policy: policy.clone(),
+        };
+        job.scale(&plan, 3);
+        assert_eq!(shown(decide(900, &job, &policy).0), "start trainer-1");
+        let trainer = |job: &JobRecord, rank: usize| job.replicas[rank + 1].clone();
+        job.begin(trainer(&job, 1).replica, 900);
+        assert_eq!((trainer(&job, 1).failures, trainer(&job, 1).attempt), (0, 1));
+        // Its machine is lost meanwhile, and it is given up as the other.
+        job.lose_host("localhost", "gone", 900);
+        assert_eq!(trainer(&job, 1).state, ReplicaState::Lost);
     }
 
     #[test]

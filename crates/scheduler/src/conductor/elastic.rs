@@ -67,7 +67,7 @@ pub(super) fn is_dispensable(replica: &ReplicaRecord, record: &JobRecord, policy
         && active(record, policy) >= least as usize
 }
 
-/// Trainers without which an elastic job goes on though they are wanted, in words for people.
+/// The wanted trainers that an elastic job goes on without, in words for people.
 pub(super) fn losses(record: &JobRecord, policy: &Policy) -> Vec<String> {
     if has_trained(record) {
         return Vec::new();
@@ -75,15 +75,14 @@ pub(super) fn losses(record: &JobRecord, policy: &Policy) -> Vec<String> {
     let trainers = record.replicas.iter().filter(|replica| !is_superfluous(replica, record));
     let lost = trainers
         .filter(|replica| is_given_up(replica, policy) && is_dispensable(replica, record, policy));
+    // The same words whenever they are asked for: each loss is noted once.
     let text = |lost: &ReplicaRecord| {
-        format!(
-            "{} is lost for good, and the job goes on with {}; `paddle scale` starts it again \
-             (attempt {}: {})",
-            lost.replica,
-            active(record, policy),
-            lost.attempt,
-            lost.reason()
-        )
+        let (name, attempt, why) = (lost.replica, lost.attempt, lost.reason());
+        let end = match lost.state {
+            ReplicaState::Lost => format!("since its machine, {}, is lost", lost.host),
+            _ => "unless `paddle scale` starts it again".to_owned(),
+        };
+        format!("the job goes on without {name}, {end} (attempt {attempt}: {why})")
     };
     lost.map(text).collect()
 }

@@ -122,6 +122,11 @@ impl Conductor<'_> {
             let wake_ms = match decision {
                 Decision::Wait(wake_ms) => {
                     is_new |= self.note_losses();
+                    if !reason.is_empty() && self.record.reason != reason {
+                        watch.decided(&reason);
+                        self.record.reason = reason;
+                        is_new = true;
+                    }
                     wake_ms
                 }
                 decision => {
@@ -165,14 +170,13 @@ impl Conductor<'_> {
         }
     }
 
-    /// Says which trainers an elastic job has lost. Whether that is new.
+    /// Notes which trainers an elastic job goes on without. Whether that is new.
     fn note_losses(&mut self) -> bool {
+        if self.record.ending.is_some() {
+            return false;
+        }
         let losses = elastic::losses(self.record, &self.plan.policy);
-        let new: Vec<_> =
-            losses.into_iter().filter(|loss| !self.record.notes.contains(loss)).collect();
-        let is_new = !new.is_empty();
-        self.record.notes.extend(new);
-        is_new
+        losses.into_iter().fold(false, |is_new, loss| self.record.note(loss) || is_new)
     }
 
     /// Takes in what a supervisor says. Whether the record changed.
@@ -266,7 +270,7 @@ impl Conductor<'_> {
         if let Some(reason) = decide::idle(self.record, is_elastic).filter(|_| is_checked) {
             verdict = Verdict::failed(reason);
         }
-        if let Some(reason) = decide::unsaved(self.record)
+        if let Some(reason) = decide::unsaved(self.record, &self.plan.policy)
             && verdict.state == JobState::Succeeded
         {
             verdict = Verdict::failed(reason);
@@ -291,6 +295,10 @@ impl Conductor<'_> {
     async fn start(&mut self, id: ReplicaId, now_ms: u64) -> Result<()> {
         let Some(replica) = self.plan.replica(id) else { return Ok(()) };
         let attempt = self.record.begin(id, now_ms);
+        if let Some(why) = self.hosts.gone(replica.node) {
+            self.record.lose_host(&self.plan.nodes[replica.node].name, why, now_ms);
+            return Ok(());
+        }
         let start = self.plan.start(replica, attempt, &self.served)?;
         self.hosts.send(replica.node, &Command::Start(Box::new(start))).await
     }
@@ -332,5 +340,125 @@ impl Conductor<'_> {
         if let (Signal::Kill, Some(ending)) = (signal, &mut self.record.ending) {
             (ending.is_forced, ending.since_ms) = (true, now_ms());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Node, plan};
+    use crate::submission::sample;
+    use crate::supervisor::message::{VERSION, decode, encode};
+    use contract::job::{FaultTolerance, JobSpec};
+    use contract::port::Ports;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex, split};
+
+    struct Nobody;
+
+    impl Watch for Nobody {
+        fn log(&mut self, _: ReplicaId, _: &[u8]) {}
+        fn metrics(&mut self, _: ReplicaId, _: &[serde_json::Value]) {}
+        fn decided(&mut self, _: &str) {}
+        fn changed(&mut self, _: &mut JobRecord) {}
+    }
+
+    /// A supervisor without processes: everything starts, and what is told to end has ended.
+    /// `started` hears of each trainer, and by which way to say that it ended.
+    async fn supervise(pipe: DuplexStream, started: mpsc::Sender<(ReplicaId, DuplexEnd)>) {
+        let (input, output) = split(pipe);
+        let output = std::sync::Arc::new(tokio::sync::Mutex::new(output));
+        let mut lines = BufReader::new(input).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let events = match decode::<Command>(&format!("{line}\n")).unwrap() {
+                Command::Start(start) if start.is_server => {
+                    let ports = Ports { first: 7164, dense: 1, sparse: 1 };
+                    let addresses = vec!["127.0.0.1".parse().unwrap()];
+                    let (role, rank) = (start.replica.role, None);
+                    let ready = Ready { role, rank, addresses, ports };
+                    vec![Event::Ready { replica: start.replica, ready }]
+                }
+                Command::Start(start) => {
+                    started.send((start.replica, output.clone())).await.unwrap();
+                    vec![Event::Started { replica: start.replica, pid: None }]
+                }
+                Command::Signal { replicas, .. } => replicas.into_iter().map(ended).collect(),
+                Command::Probe(_) | Command::Close => Vec::new(),
+            };
+            for event in events {
+                say(&output, &event).await;
+            }
+        }
+    }
+
+    type DuplexEnd = std::sync::Arc<tokio::sync::Mutex<tokio::io::WriteHalf<DuplexStream>>>;
+
+    fn ended(replica: ReplicaId) -> Event {
+        Event::Exited { replica, code: 0, message: None }
+    }
+
+    async fn say(output: &DuplexEnd, event: &Event) {
+        let line = encode(event).unwrap();
+        output.lock().await.write_all(line.as_bytes()).await.unwrap();
+    }
+
+    fn node(name: &str) -> Node {
+        Node {
+            name: name.into(),
+            address: "127.0.0.1".into(),
+            nic: String::new(),
+            paddle: "paddle".into(),
+            workspace: "/nowhere".into(),
+            directory: "/nowhere".into(),
+            owns_workspace: true,
+            env: BTreeMap::new(),
+            gpus: Vec::new(),
+        }
+    }
+
+    /// Its supervisor was reported as lost before, and is not again.
+    #[tokio::test]
+    async fn whoever_is_started_on_a_lost_machine_is_lost_too() {
+        let spec = JobSpec {
+            trainers: 2,
+            master: true,
+            fault_tolerance: Some(FaultTolerance { min_trainers: 1, max_trainers: 4 }),
+            ..JobSpec::default()
+        };
+        let submission = sample(spec);
+        let plan = plan(&submission, vec![node("here"), node("gone")]).unwrap();
+        let (started_sender, mut started) = mpsc::channel(8);
+        let (mut hosts, patience) = (Vec::new(), Duration::from_secs(60));
+        let opened = encode(&Event::Opened { version: VERSION }).unwrap();
+        for name in ["here", "gone"] {
+            let (near, mut far) = duplex(1 << 20);
+            far.write_all(opened.as_bytes()).await.unwrap();
+            if name == "here" {
+                tokio::spawn(supervise(far, started_sender.clone()));
+            }
+            let (events, commands) = split(near);
+            let host = Host::attach(name, Box::new(commands), Box::new(events), patience).await;
+            hosts.push(host.unwrap());
+        }
+        let (sender, mut requests) = mpsc::channel(4);
+        let mut record = JobRecord::new(&submission, now_ms());
+        let mut watch = Nobody;
+        let running = run(&plan, hosts, &mut record, &mut requests, &mut watch);
+        let told = async {
+            let mut trainers = vec![started.recv().await.unwrap()];
+            sender.send(Request::Scale(4)).await.unwrap();
+            // Trainer 3 would be on the other machine.
+            trainers.push(started.recv().await.unwrap());
+            for (replica, output) in trainers {
+                say(&output, &ended(replica)).await;
+            }
+        };
+        let ((), outcome) = tokio::join!(told, running);
+        let Outcome::Over(verdict) = outcome.unwrap() else { panic!("{record:#?}") };
+        assert_eq!(verdict.state, JobState::Succeeded, "{verdict:?} {record:#?}");
+        let state = |rank| record.replica(ReplicaId::new(Role::Trainer, rank)).unwrap().state;
+        assert_eq!([0, 2].map(state), [ReplicaState::Succeeded; 2]);
+        assert_eq!([1, 3].map(state), [ReplicaState::Lost; 2]);
+        let notes = record.notes.join("\n");
+        assert!(notes.contains("the job goes on without trainer-3, since its machine"), "{notes}");
     }
 }

@@ -7,7 +7,7 @@
 //! round, as it does after the loss of a machine. A job that may not be restarted is not begun twice
 //! either: it has failed then. An end that was decided stays decided.
 
-use super::directory::JobDirectory;
+use super::directory::{JobDirectory, ScaleRequest};
 use super::segments::{LOG_LIMITS, METRICS_LIMITS, Segments};
 use super::shared;
 use super::site::{Opening, Paddle, Progress, Site};
@@ -22,12 +22,12 @@ use crate::supervisor::host::{Host, Hosts};
 use crate::supervisor::lock::{self, Lock};
 use crate::supervisor::message::BEAT;
 use crate::supervisor::{guard, leftover};
-use crate::{ReplicaId, Submission, mpi, slurm};
+use crate::{ReplicaId, Submission, mpi, slurm, ssh};
 use contract::state::{JobState, ReplicaState, State};
 use contract::{Error, Kind, Result};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -53,8 +53,8 @@ pub async fn conduct(path: &Path, paddle: &Paddle, stops: mpsc::Receiver<Stop>) 
     conduct_with(lock, &directory, paddle, stops, watch::channel(()).0).await
 }
 
-/// As [`conduct`], by who is the conductor already. `news` is told whenever something was written
-/// down.
+/// Conducts the job for a caller that holds the conductor's lock. `news` is told whenever something
+/// was written down.
 pub(super) async fn conduct_with(
     _lock: Lock,
     directory: &JobDirectory,
@@ -89,14 +89,15 @@ pub(super) async fn conduct_with(
         Job { submission: &submission, paddle, directory, site: None, has_given_back: false };
     let outcome = match (&claim, settled) {
         (Ok(_), None) => job.run(&mut record, &mut requests, &mut files).await,
-        (Ok(_), Some(verdict)) => Ok(job.find_gone(verdict, &mut record).await),
+        (Ok(_), Some(verdict)) => Ok(job.find_gone(verdict, &mut record, &mut requests).await),
         (Err(error), _) => Ok(Verdict::failed(error.chain())),
     };
     let verdict = match outcome {
         Ok(verdict) => verdict,
         Err(error) => Verdict::failed(error.chain()),
     };
-    let verdict = job.deliver(verdict, &mut record, &mut files).await;
+    job.find_results(&mut record, &mut requests).await;
+    let verdict = job.deliver(verdict, &mut record, &mut files, &mut requests).await;
     if let Place::Local(_) = &submission.place
         && guard::has_died(&directory.machine())?
     {
@@ -119,13 +120,14 @@ fn settled(
         return Some(ending.verdict);
     }
     let is_over = submission.spec.restarts_max() == 0 && directory.has_begun();
-    is_over.then(|| {
-        Verdict::failed(
+    is_over.then(|| match directory.stop_request() {
+        Ok(Some(stop)) => Verdict::killed(stop),
+        _ => Verdict::failed(
             "the process that conducted the job died, and all replicas with it; restarts is 0, so \
              they are not started again: submit the job again, with --restarts to let it go on by \
              itself"
                 .to_owned(),
-        )
+        ),
     })
 }
 
@@ -140,14 +142,18 @@ fn show_life(lock: std::path::PathBuf) {
     });
 }
 
-/// Two jobs of this machine cannot write the same logs. Who has a log directory is told by a lock
-/// beside the jobs' directories, where no program writes.
+/// Two jobs of this machine cannot write the same logs, or bring them to the same place. Who has a
+/// log directory is told by a lock beside the jobs' directories, where no program writes.
 fn claim(submission: &Submission, path: &Path) -> Result<Option<Lock>> {
-    let (Place::Local(_), Package::Present(workspace)) = (&submission.place, &submission.package)
-    else {
-        return Ok(None);
+    let base = match (&submission.place, &submission.package) {
+        (Place::Ssh(place), _) => &place.results,
+        (Place::Slurm(place), Package::Dispatch(_)) => &place.results,
+        (Place::Local(_) | Place::Mpi(_) | Place::Slurm(_), Package::Present(workspace)) => {
+            Path::new(workspace)
+        }
+        _ => return Ok(None),
     };
-    let log_dir = Path::new(workspace).join(&submission.spec.log_dir);
+    let log_dir = real(&base.join(&submission.spec.log_dir));
     let refused = |source| {
         Error::io("cannot claim the log directory", source).with("log_dir", log_dir.display())
     };
@@ -164,6 +170,17 @@ fn claim(submission: &Submission, path: &Path) -> Result<Option<Lock>> {
     })
 }
 
+/// The same text for every way to write a path, also of one that is not there yet.
+fn real(path: &Path) -> PathBuf {
+    let found = path.ancestors().find_map(|known| Some((known, known.canonicalize().ok()?)));
+    // Components, since `a/./b` is `a/b`.
+    let rest = |known: &Path| path.strip_prefix(known).map(|rest| rest.components().collect());
+    match found.and_then(|(known, real)| Some((real, rest(known).ok()?))) {
+        Some((real, rest)) => real.join::<PathBuf>(rest),
+        None => path.to_owned(),
+    }
+}
+
 /// Joins requests of this process with those that lie in the job's directory.
 fn with_requests(
     mut own: mpsc::Receiver<Stop>,
@@ -171,7 +188,7 @@ fn with_requests(
 ) -> mpsc::Receiver<Request> {
     let (sender, receiver) = mpsc::channel(4);
     tokio::spawn(async move {
-        let (mut seen, mut scaled): (Option<Stop>, Option<u32>) = (None, None);
+        let (mut seen, mut scaled): (Option<Stop>, Option<ScaleRequest>) = (None, None);
         let mut is_open = true;
         loop {
             tokio::select! {
@@ -192,9 +209,9 @@ fn with_requests(
                         }
                     }
                     let found = directory.scale_request().ok().flatten();
-                    if let Some(trainers) = found.filter(|_| found != scaled) {
+                    if let Some(request) = found.filter(|_| found != scaled) {
                         scaled = found;
-                        if sender.send(Request::Scale(trainers)).await.is_err() {
+                        if sender.send(Request::Scale(request.trainers)).await.is_err() {
                             return;
                         }
                     }
@@ -296,9 +313,18 @@ impl Job<'_> {
 
     /// Reaches the machines once more, which waits for the end of what another conductor ran, so
     /// that its results can be brought.
-    async fn find_gone(&mut self, verdict: Verdict, record: &mut JobRecord) -> Verdict {
+    async fn find_gone(
+        &mut self,
+        verdict: Verdict,
+        record: &mut JobRecord,
+        requests: &mut mpsc::Receiver<Request>,
+    ) -> Verdict {
         let progress = watch::channel(Progress::default()).0;
-        match self.open(record.began_ms, true, false, &progress).await {
+        let opened = tokio::select! {
+            opened = self.open(record.began_ms, true, false, &progress) => opened,
+            () = forced(requests) => Err(hurried()),
+        };
+        match opened {
             Ok((_, hosts)) => {
                 Hosts::new(hosts).close().await;
                 verdict
@@ -357,16 +383,55 @@ impl Job<'_> {
         }
     }
 
+    /// Reaches those machines again that still have results, where a round ended because others did
+    /// not come back. What is not brought is said.
+    async fn find_results(
+        &mut self,
+        record: &mut JobRecord,
+        requests: &mut mpsc::Receiver<Request>,
+    ) {
+        let has_begun = record.replicas.iter().any(|replica| replica.started_ms.is_some());
+        if self.site.is_some() || !has_begun || !self.has_results_elsewhere() {
+            return;
+        }
+        let Place::Ssh(place) = &self.submission.place else {
+            record
+                .note("the results stay on the nodes: they could not be reached again".to_owned());
+            return;
+        };
+        let (submission, package) = (self.submission, self.directory.package());
+        let job = ssh::Job { place, submission, package, began_ms: record.began_ms };
+        let found = tokio::select! {
+            found = ssh::Site::open_reachable(&job, self.paddle) => found,
+            () = forced(requests) => Err(hurried()),
+        };
+        let failed = match found {
+            Ok((site, failed)) => {
+                self.site = Some(Site::Ssh(site));
+                failed
+            }
+            Err(error) => vec![error],
+        };
+        for error in failed {
+            let directory = job.directory();
+            record.note(format!("results stay in {directory} of a host: {}", error.chain()));
+        }
+    }
+
     /// Brings results to where they were asked for, before anybody is told that the job is over. A
-    /// success whose results are lost is none.
+    /// job that succeeded fails if its results cannot be brought.
     async fn deliver(
         &mut self,
         verdict: Verdict,
         record: &mut JobRecord,
         files: &mut Files,
+        requests: &mut mpsc::Receiver<Request>,
     ) -> Verdict {
         let Some(mut site) = self.site.take() else { return verdict };
-        let delivered = site.deliver(self.submission).await;
+        let delivered = tokio::select! {
+            delivered = site.deliver(self.submission) => delivered,
+            () = forced(requests) => Err(hurried()),
+        };
         self.has_given_back = site.end().await;
         match delivered {
             Ok(notes) => {
@@ -402,6 +467,21 @@ impl Job<'_> {
             record.notes.push(format!("{what}: {}", error.chain()));
         }
     }
+}
+
+/// Waits until somebody asks to end the job by force.
+async fn forced(requests: &mut mpsc::Receiver<Request>) {
+    loop {
+        match requests.recv().await {
+            Some(Request::Stop(stop)) if stop.is_forced => return,
+            Some(_) => {}
+            None => return std::future::pending().await,
+        }
+    }
+}
+
+fn hurried() -> Error {
+    Error::new(Kind::Unavailable, "the results were not waited for, since the job was killed")
 }
 
 fn undelivered(verdict: Verdict, error: &Error, record: &mut JobRecord) -> Verdict {
@@ -517,9 +597,15 @@ impl Files {
         let deadline = Instant::now() + FULL_DISK;
         self.tell_lost(record);
         loop {
-            match self.write(record) {
-                Err(error) if Instant::now() < deadline => self.note(Err(error)),
+            let error = match self.write(record) {
+                Err(error) if Instant::now() < deadline => error,
                 outcome => return outcome,
+            };
+            let is_full = error.kind() == Kind::LimitExceeded;
+            self.note(Err(error));
+            if !is_full {
+                tokio::time::sleep(PAUSE).await;
+                continue;
             }
             if self.logs.len() + self.lost.len() > 0 {
                 let note = "the disk was full: what its replicas printed was removed to make room";

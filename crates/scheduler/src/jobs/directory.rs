@@ -10,8 +10,8 @@ use crate::supervisor::lock::{self, Lock};
 use crate::{ReplicaId, Submission};
 use contract::{Error, Kind, Result};
 use disk::Access;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{BufWriter, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
@@ -160,15 +160,27 @@ impl JobDirectory {
         read_if_there(&self.0.join(STOP), "request to end the job")
     }
 
-    /// Asks for another number of trainers. The newest request counts.
+    /// Asks for a number of trainers. The newest request counts, also if it asks for the same
+    /// number again.
     pub fn request_scale(&self, trainers: u32) -> Result<()> {
-        write_json(&self.0.join(SCALE), &trainers)
+        let earlier = self.scale_request()?.map_or(0, |request| request.number);
+        let request = ScaleRequest { trainers, number: earlier.saturating_add(1) };
+        write_json(&self.0.join(SCALE), &request)
     }
 
-    /// The number of trainers that was asked for last, if anybody has asked.
-    pub fn scale_request(&self) -> Result<Option<u32>> {
+    /// The newest request for a number of trainers, if there is one.
+    pub fn scale_request(&self) -> Result<Option<ScaleRequest>> {
         read_if_there(&self.0.join(SCALE), "number of trainers")
     }
+}
+
+/// A request for a number of trainers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScaleRequest {
+    /// How many are wanted.
+    pub trainers: u32,
+    /// Counts the requests of a job.
+    pub number: u64,
 }
 
 /// How long the lock of the conductor may be in the hands of those who ask about it.

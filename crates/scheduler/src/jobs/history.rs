@@ -57,10 +57,20 @@ pub(super) fn list(
         if record.origin != origin || since_ms.is_some_and(|since| record.changed_ms < since) {
             continue;
         }
-        if !record.state.is_final() && !directory.is_conducted()? {
-            lost.push(directory);
+        // What is wrong with one job does not hide the others.
+        let passed_over = |error: Error| {
+            tracing::warn!(job = record.id, error = error.chain(), "a job cannot be looked after");
+        };
+        if !record.state.is_final() {
+            match directory.is_conducted() {
+                Ok(true) => {}
+                Ok(false) => lost.push(directory),
+                Err(error) => passed_over(error),
+            }
         } else if directory.is_leashed() && has_been_over_for(&record, ORPHAN_SECONDS) {
-            remove(&directory)?;
+            if let Err(error) = remove(&directory) {
+                passed_over(error);
+            }
             continue;
         }
         summaries.push(record.into());

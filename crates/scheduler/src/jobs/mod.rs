@@ -310,7 +310,11 @@ impl Backend for Jobs {
             let (list, lost) =
                 blocking(move || history::list(&jobs.root, &origin, since_ms)).await?;
             for directory in lost {
-                self.revive(&directory, &directory.record()?)?;
+                let revived = directory.record().and_then(|job| self.revive(&directory, &job));
+                // Others are listed all the same. One that was forgotten meanwhile is not there.
+                if let Err(error) = revived.or_else(not_there) {
+                    tracing::warn!(error = error.chain(), "a job cannot be looked after");
+                }
             }
             Ok(list)
         })
@@ -343,7 +347,9 @@ impl Backend for Jobs {
                     // Whether more can come is asked before it is read once more: what is printed
                     // after this look is for the next call.
                     let record = Jobs::look(&directory)?;
-                    if !record.replicas.is_empty() && record.replica(replica).is_none() {
+                    // One that a later round does without has printed all the same.
+                    let is_unknown = record.replica(replica).is_none() && !path.exists();
+                    if !record.replicas.is_empty() && is_unknown {
                         let message = "the job has no such replica";
                         return Err(Error::new(Kind::NotFound, message).with("replica", replica));
                     }
@@ -426,6 +432,10 @@ impl Backend for Jobs {
             .await
         })
     }
+}
+
+fn not_there(error: Error) -> Result<()> {
+    if error.kind() == Kind::NotFound { Ok(()) } else { Err(error) }
 }
 
 /// SIGTERM and SIGHUP.

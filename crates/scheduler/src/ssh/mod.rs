@@ -49,13 +49,15 @@ const RESOLVE: Duration = Duration::from_secs(30);
 pub struct Cluster {
     reach: Reach,
     hosts: Vec<Reached>,
-    /// Holds the sockets by which connections are shared.
-    _controls: tempfile::TempDir,
+    /// Hold the sockets by which connections are shared.
+    controls: Vec<tempfile::TempDir>,
 }
 
 /// A host with its connection.
 struct Reached {
     host: Host,
+    /// Its place among the hosts of the job.
+    place: usize,
     /// Where other connections to this host find the first one.
     control: PathBuf,
     session: Session,
@@ -83,17 +85,41 @@ impl Cluster {
             async move { Session::open(reach, host, &control, Connection::First, release).await }
         });
         let mut reached = Vec::new();
-        for (index, session) in join_all(first).await.into_iter().enumerate() {
+        for (place, session) in join_all(first).await.into_iter().enumerate() {
             let session = match session {
                 Err(error) if may_ask && wants_asking(&error) => {
-                    let (host, control) = (&hosts[index], control(index));
+                    let (host, control) = (&hosts[place], control(place));
                     Session::open(&reach, host, &control, Connection::Asking, release).await?
                 }
                 session => session?,
             };
-            reached.push(Reached { host: hosts[index].clone(), control: control(index), session });
+            let (host, control) = (hosts[place].clone(), control(place));
+            reached.push(Reached { host, place, control, session });
         }
-        Ok(Cluster { reach, hosts: reached, _controls: controls })
+        Ok(Cluster { reach, hosts: reached, controls: vec![controls] })
+    }
+
+    /// As [`Cluster::open`], with those hosts that can be reached; why the others cannot be comes
+    /// back too.
+    pub async fn open_reachable(
+        reach: Reach,
+        hosts: &[Host],
+        release: &str,
+    ) -> Result<(Cluster, Vec<Error>)> {
+        let one = |host| Cluster::open(reach.clone(), std::slice::from_ref(host), release, false);
+        let mut all = Cluster::open(reach.clone(), &[], release, false).await?;
+        let mut failed = Vec::new();
+        for (place, opened) in join_all(hosts.iter().map(one)).await.into_iter().enumerate() {
+            match opened {
+                Ok(cluster) => {
+                    let Cluster { hosts, controls, .. } = cluster;
+                    all.hosts.extend(hosts.into_iter().map(|host| Reached { place, ..host }));
+                    all.controls.extend(controls);
+                }
+                Err(error) => failed.push(error),
+            }
+        }
+        Ok((all, failed))
     }
 
     /// Asks every host what it is.
@@ -146,8 +172,8 @@ impl Cluster {
         sent: &(dyn Fn(u64) + Sync),
     ) -> Result<Vec<String>> {
         let reach = &self.reach;
-        try_join_all((0..).zip(&mut self.hosts).map(|(index, host)| {
-            let request = request(index);
+        try_join_all(self.hosts.iter_mut().map(|host| {
+            let request = request(u32::try_from(host.place).unwrap_or(u32::MAX));
             async move { prepare_one(reach, host, request, source, sent).await }
         }))
         .await
@@ -175,8 +201,8 @@ impl Cluster {
     /// Brings directories of the hosts' jobs here, `wanted` of each; what cannot be copied comes
     /// back as words. Hosts that fail do not keep others from delivering.
     pub async fn gather(&mut self, wanted: impl Fn(usize) -> Vec<Wanted>) -> Result<Vec<String>> {
-        let gathered = join_all(self.hosts.iter_mut().enumerate().map(|(index, reached)| {
-            let wanted = wanted(index);
+        let gathered = join_all(self.hosts.iter_mut().map(|reached| {
+            let wanted = wanted(reached.place);
             async move {
                 let mut passed_over = Vec::new();
                 for wanted in &wanted {

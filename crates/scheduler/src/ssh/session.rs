@@ -1,6 +1,7 @@
 //! One connection to a host, by `ssh` or in another way, and the `paddle node` at its other end, which
 //! answers requests.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use tokio::time::timeout;
 use super::command::{self, Connection, Reach};
 use super::host::Host;
 use super::message::{self, Prepare, Reply, Request};
-use super::package::Manifest;
+use super::package::{Entry, Manifest};
 use super::patience::{Patient, SILENCE_MAX};
 use super::{Source, Wanted, transfer};
 
@@ -204,6 +205,12 @@ impl Session {
     ) -> Result<String> {
         let mut reply = self.ask(&Request::Prepare(request)).await?;
         if let (Reply::Needed { paths }, Some(source)) = (&reply, source) {
+            // A host may ask for what is in the package only, and for each file once.
+            let mut asked = BTreeSet::new();
+            let is_file = |path| matches!(source.manifest.0.get(path), Some(Entry::File { .. }));
+            if !paths.iter().all(|path| is_file(path) && asked.insert(path)) {
+                return Err(self.senseless());
+            }
             // What the host has already is as good as sent.
             let all = source.manifest.files_missing_in(&Manifest::default());
             sent(source.manifest.bytes_of(&all) - source.manifest.bytes_of(paths));

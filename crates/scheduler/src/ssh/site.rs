@@ -62,6 +62,32 @@ impl Site {
         Ok((site, nodes.collect(), supervisors))
     }
 
+    /// Connects to those hosts of a job that was there which can be reached, to bring their results;
+    /// why the others cannot be comes back too.
+    ///
+    /// # Errors
+    /// The job's directory cannot be used on one that is reached.
+    pub async fn open_reachable(job: &Job<'_>, paddle: &Paddle) -> Result<(Site, Vec<Error>)> {
+        let place = job.place;
+        let reach = Reach { config: place.ssh_config.clone(), paddle: place.paddle.clone() };
+        let opened = Cluster::open_reachable(reach, &place.hosts, &paddle.release).await?;
+        let (mut cluster, failed) = opened;
+        // Nothing is changed there: the directory is only named.
+        let request = |node: u32| Prepare {
+            directory: job.directory(),
+            node,
+            nodes: u32::try_from(place.hosts.len()).unwrap_or(u32::MAX),
+            trainers: job.submission.spec.trainers,
+            is_again: true,
+            log_dir: job.submission.spec.log_dir.clone(),
+            shard_train_list: false,
+            topology: String::new(),
+            package: None,
+        };
+        cluster.prepare(request, None, &|_| ()).await?;
+        Ok((Site { cluster, results: place.results.clone() }, failed))
+    }
+
     /// Brings logs of all hosts, and the output of the first, here; in words what could not be
     /// copied.
     pub async fn deliver(&mut self, submission: &Submission) -> Result<Vec<String>> {
@@ -88,7 +114,7 @@ impl Site {
 
 impl Job<'_> {
     /// Where the job is on every host.
-    fn directory(&self) -> String {
+    pub(crate) fn directory(&self) -> String {
         match &self.submission.package {
             Package::Present(path) => path.clone(),
             Package::Dispatch(_) => {

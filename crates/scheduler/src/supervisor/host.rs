@@ -206,6 +206,8 @@ pub(crate) enum Report {
 /// All supervisors of a job.
 pub(crate) struct Hosts {
     commands: Vec<Option<Commands>>,
+    /// Why each of them is gone, once that was reported or found out.
+    gone: Vec<Option<String>>,
     reports: mpsc::Receiver<Report>,
     readers: Vec<JoinHandle<()>>,
 }
@@ -233,20 +235,35 @@ impl Hosts {
                 }
             }));
         }
-        Hosts { commands, reports, readers }
+        let gone = commands.iter().map(|_| None).collect();
+        Hosts { commands, gone, reports, readers }
     }
 
     /// The next report; for ever without one when all have gone, each having said so.
     pub(crate) async fn next(&mut self) -> Report {
         match self.reports.recv().await {
-            Some(report) => report,
+            Some(report) => self.heard_of(report),
             None => std::future::pending().await,
         }
     }
 
     /// A report that is there already.
     pub(crate) fn try_next(&mut self) -> Option<Report> {
-        self.reports.try_recv().ok()
+        let report = self.reports.try_recv().ok()?;
+        Some(self.heard_of(report))
+    }
+
+    fn heard_of(&mut self, report: Report) -> Report {
+        if let Report::Lost { host, why } = &report {
+            self.gone[*host] = Some(why.clone());
+        }
+        report
+    }
+
+    /// Why a supervisor is gone, if it is. Each is reported as lost once only: whoever is started on
+    /// it later is lost from the beginning.
+    pub(crate) fn gone(&self, host: usize) -> Option<&str> {
+        self.gone[host].as_deref()
     }
 
     /// Tells a supervisor. That it has gone is not an error: it is, or will be, reported as lost.

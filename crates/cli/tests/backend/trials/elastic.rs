@@ -50,18 +50,32 @@ pub(crate) fn trainers_join_and_leave_a_running_job(harness: &dyn Harness) {
 }
 
 pub(crate) fn a_job_goes_on_without_a_trainer_that_cannot_run(harness: &dyn Harness) {
-    let script = format!("if [ $PADDLE_TRAINER_ID = 1 ]; then exit 127; fi; {UNTIL_TOLD}");
+    let script = format!(
+        "if [ $PADDLE_TRAINER_ID = 1 ] && [ ! -e $MARKER/shared/mended ]; then exit 127; fi; \
+         {UNTIL_TOLD}"
+    );
     let job = Job::new(harness, 2, &script).with(elastic);
     job.submit();
     await_trainer(&job, 0);
-    let has_failed = |job: &Job<'_>| {
-        job.observe().replicas.iter().any(|replica| replica.state == ReplicaState::Failed)
+    let has_failed = |attempt| {
+        job.observe()
+            .replicas
+            .iter()
+            .any(|one| (one.state, one.attempt) == (ReplicaState::Failed, attempt))
     };
-    job.wait_until("trainer 1 has failed", || has_failed(&job));
+    job.wait_until("trainer 1 has failed", || has_failed(0));
+    // Who asks for the number again wants it to run.
+    let scale = || job.block(job.jobs.scale(job.id(), 2)).unwrap();
+    scale();
+    job.wait_until("trainer 1 has failed once more", || has_failed(1));
+    std::fs::write(job.shared().join("mended"), "").unwrap();
+    scale();
+    await_trainer(&job, 1);
     std::fs::write(job.shared().join("go"), "").unwrap();
     let record = job.await_end();
     assert_eq!((record.state, record.rounds), (JobState::Succeeded, 0), "{record:#?}");
     // With a minimum of two it is a failure.
+    let script = format!("if [ $PADDLE_TRAINER_ID = 1 ]; then exit 127; fi; {UNTIL_TOLD}");
     let job = Job::new(harness, 2, &script).with(|spec| {
         elastic(spec);
         spec.fault_tolerance = Some(FaultTolerance { min_trainers: 2, max_trainers: 3 });
