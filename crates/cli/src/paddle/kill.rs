@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The job: its id, the beginning of it, or its name for the newest of that name
+    /// The job: its id, the beginning of it, or its name for the newest of that name that runs
     #[arg(value_name = "JOB", conflicts_with_all = ["conf", "hosts"])]
     id: Option<String>,
     /// Kill its replicas at once
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 fn kill_here(args: &Args, word: &str) -> Result<ExitCode> {
     let jobs = everywhere::open()?;
     let record = runtime()?.block_on(async {
-        let id = find::find(&jobs, word).await?.id;
+        let id = find::find_running(&jobs, word).await?.id;
         let grace = Duration::from_secs(jobs.submission(&id).await?.spec.grace_seconds);
         let mut record = jobs.observe(&id).await?;
         jobs.kill(&id, args.force).await?;

@@ -10,6 +10,7 @@ use scheduler::backend::Cursor;
 use scheduler::lines::Lines;
 use scheduler::{Backend, JobRecord, ReplicaId};
 use std::collections::{BTreeMap, VecDeque};
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -124,6 +125,9 @@ impl Stream {
             }
             moved = true;
             self.cursor = piece.next;
+            if piece.skipped_bytes > 0 {
+                self.skip(piece.skipped_bytes, output)?;
+            }
             match &mut tail {
                 Some(tail) => tail.take(&piece.bytes),
                 None => self.show(&piece.bytes, output)?,
@@ -147,6 +151,16 @@ impl Stream {
             }
         });
         result
+    }
+
+    /// Tells a gap: what comes next does not go on where the last line ended.
+    fn skip(&mut self, bytes: u64, output: &mut Output) -> Result<()> {
+        self.finish(output)?;
+        output.flush()?;
+        let what = format!("paddle logs: {}: {bytes} bytes are no longer kept", self.replica);
+        // Where not even this can be written, there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "{what}");
+        Ok(())
     }
 
     fn finish(&mut self, output: &mut Output) -> Result<()> {

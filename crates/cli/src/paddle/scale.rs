@@ -12,12 +12,13 @@ use std::process::ExitCode;
 ///
 /// The job must have been submitted with --min_trainers or --max_trainers, and N must be between
 /// them. New trainers take part as soon as they have started. With fewer, those of the highest ranks
-/// are asked to end, and others train what they had not finished. Returns when the job has been
+/// are asked to end, and others train what they had not finished. Those below N that failed and were
+/// given up are started again, also if N is what the job has. Returns when the job has been
 /// told; `paddle jobs` and `paddle attach` show the trainers.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The job: its id, the beginning of it, or its name for the newest of that name
+    /// The job: its id, the beginning of it, or its name for the newest of that name that runs
     #[arg(value_name = "JOB")]
     id: String,
     /// The number of trainers that it should have
@@ -31,7 +32,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let jobs = everywhere::open()?;
     let (id, before) = runtime()?.block_on(async {
-        let job = find::find(&jobs, &args.id).await?;
+        let job = find::find_running(&jobs, &args.id).await?;
         jobs.scale(&job.id, args.trainers).await?;
         contract::Result::Ok((job.id, job.trainers))
     })?;

@@ -104,7 +104,7 @@ fn a_dry_run_under_mpi_names_the_ranks() {
 
 #[test]
 fn wrong_calls_for_clusters_say_what_to_do() {
-    let calls: [&[&str]; 16] = [
+    let calls: [&[&str]; 22] = [
         &["--hosts=a,b"],
         &["--hosts=a,a", "-p", ".", "--", "true"],
         &["--hosts=a", "-p", ".", "-j", "/x", "--", "true"],
@@ -121,13 +121,19 @@ fn wrong_calls_for_clusters_say_what_to_do() {
         &["-n", "2", "true"],
         &["-p", ".", "true"],
         &["--mpi", "--detach", "true"],
+        &["--mpi", "--mpirun_args=-x A", "true"],
+        &["--mpi", "--namespace=n", "true"],
+        &["--backend=mpi", "-n", "2", "--remote_paddle=/opt/paddle", "true"],
+        &["--hosts=a", "-j", "/x", "--no_pid_namespace", "true"],
+        &["--backend=kubernetes", "--image=i", "--nics=eth0", "--", "true"],
+        &["--backend=slurm", "--no_pid_namespace", "--", "true"],
     ];
     insta::assert_snapshot!(calls.map(transcript).concat());
 }
 
 #[test]
 fn wrong_calls_say_what_to_do() {
-    let calls: [&[&str]; 19] = [
+    let calls: [&[&str]; 23] = [
         &[],
         &["trian.py", "--lr=1"],
         &["python", "trian.py"],
@@ -147,6 +153,10 @@ fn wrong_calls_say_what_to_do() {
         &["--env=PADDLE_PORT=1", "--", "true"],
         &["--workspace=missing", "--", "true"],
         &["--pservers=2", "--port=65533", "--", "true"],
+        &["--nics=eth0", "--", "true"],
+        &["--remote_paddle=/opt/paddle", "--", "true"],
+        &["--config=conf.py", "--local"],
+        &["--config=conf.py", "--start_pserver=1"],
     ];
     insta::assert_snapshot!(calls.map(transcript).concat());
 }

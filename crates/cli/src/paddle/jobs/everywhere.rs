@@ -3,9 +3,10 @@
 //! the cluster has all the rest.
 
 use super::find;
+use contract::state::JobState;
 use contract::{Error, Kind, Result};
 use disk::Access;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use scheduler::backend::{Accepted, Cursor, JobSummary, LogPiece, Metrics};
 use scheduler::jobs::Jobs;
 use scheduler::kubernetes::Kubernetes;
@@ -16,9 +17,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+use tokio::time::timeout;
 
 /// In the directory of jobs.
 const NOTES: &str = ".kubernetes";
+/// How long a list waits for the clusters that have jobs of it.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// All jobs of this user.
 pub(crate) struct Everywhere {
@@ -93,21 +98,39 @@ impl Everywhere {
         entries.filter_map(|entry| id(entry.file_name().into_string().ok()?)).collect()
     }
 
-    /// One noted job in a list. One that somebody else has removed is no longer noted, and one
-    /// whose cluster does not answer is passed over with a word about it.
+    /// One noted job in a list. One that somebody else has removed is no longer noted; of one whose
+    /// cluster does not answer in time it says that, and what is known here.
     async fn summary(&self, id: &str) -> Option<JobSummary> {
-        let record = match self.observe(id).await {
-            Ok(record) => record,
+        let late = |_| {
+            Err(Error::new(Kind::Timeout, "its cluster does not answer")
+                .with("seconds", ANSWER.as_secs()))
+        };
+        match timeout(ANSWER, self.observe(id)).await.unwrap_or_else(late) {
+            Ok(record) => Some(record.into()),
             Err(error) if error.kind() == Kind::NotFound => {
                 let _ = self.note(id).map(fs::remove_file);
-                return None;
+                None
             }
-            Err(error) => {
-                tracing::warn!(job = id, error = error.chain(), "this job cannot be asked for");
-                return None;
-            }
-        };
-        Some(record.into())
+            Err(error) => Some(self.unknown(id, &error)),
+        }
+    }
+
+    /// A noted job of which nobody can say how it is.
+    fn unknown(&self, id: &str, why: &Error) -> JobSummary {
+        let noted = self.note(id).ok().and_then(|path| fs::metadata(path).ok()?.modified().ok());
+        let since = noted.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        JobSummary {
+            id: id.to_owned(),
+            name: id.rsplit_once('-').map_or(id, |(name, _)| name).to_owned(),
+            place: "kubernetes".to_owned(),
+            revision: 0,
+            state: JobState::Pending,
+            reason: format!("not known: {}", why.chain()),
+            trainers: 0,
+            pservers: 0,
+            began_ms: since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX)),
+            ended_ms: None,
+        }
     }
 }
 
@@ -147,9 +170,9 @@ impl Backend for Everywhere {
     ) -> BoxFuture<'a, Result<Vec<JobSummary>>> {
         Box::pin(async move {
             let mut all = self.here.list(origin, since_ms).await?;
-            for id in self.noted() {
-                all.extend(self.summary(&id).await);
-            }
+            let noted = self.noted();
+            let summaries = join_all(noted.iter().map(|id| self.summary(id))).await;
+            all.extend(summaries.into_iter().flatten());
             Ok(all)
         })
     }

@@ -1,5 +1,6 @@
 //! The jobs of this machine: where they are kept, and the one that somebody means.
 
+use contract::state::State;
 use contract::{Error, Kind, Result};
 use scheduler::backend::JobSummary;
 use scheduler::jobs::Jobs;
@@ -38,10 +39,36 @@ pub(crate) fn submission(jobs: &Jobs, id: &str) -> Result<Submission> {
 }
 
 /// The job that `word` means: its id, its name (then the newest of that name), or the beginning of
-/// one id.
+/// one id. Other jobs, whose clusters may not answer, are not asked about an id.
 pub(crate) async fn find(jobs: &dyn Backend, word: &str) -> Result<JobSummary> {
+    if let Some(job) = of_id(jobs, word).await? {
+        return Ok(job);
+    }
+    choose(jobs.list(ORIGIN, None).await?, word)
+}
+
+/// As [`find`], for what is done to jobs that run: those that have ended come last.
+pub(crate) async fn find_running(jobs: &dyn Backend, word: &str) -> Result<JobSummary> {
+    if let Some(job) = of_id(jobs, word).await? {
+        return Ok(job);
+    }
     let all = jobs.list(ORIGIN, None).await?;
-    choose(all, word)
+    let running = all.iter().filter(|job| !job.state.is_final()).cloned().collect();
+    match choose(running, word) {
+        Err(error) if error.kind() == Kind::NotFound => choose(all, word),
+        found => found,
+    }
+}
+
+async fn of_id(jobs: &dyn Backend, word: &str) -> Result<Option<JobSummary>> {
+    if check_id(word).is_err() {
+        return Ok(None);
+    }
+    match jobs.observe(word).await {
+        Ok(record) => Ok(Some(record.into())),
+        Err(error) if error.kind() == Kind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn choose(all: Vec<JobSummary>, word: &str) -> Result<JobSummary> {

@@ -101,6 +101,8 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
 
 fn built(args: &LaunchArgs, ranks: u32, start: MpiStart) -> std::result::Result<Built, Refusal> {
     super::ssh::refuse_flags(args)?;
+    super::ssh::refuse_remote_paddle(args)?;
+    super::submission::refuse_visible_processes(args)?;
     super::slurm::refuse_flags(args)?;
     let workspace = workspace(args)?;
     let counts = Counts { trainers: ranks, pservers: ranks, ports: Ports::default() };
@@ -132,6 +134,11 @@ fn built(args: &LaunchArgs, ranks: u32, start: MpiStart) -> std::result::Result<
 /// rank, that one too, does what the job's conductor says.
 pub(super) fn run_rank(args: &LaunchArgs) -> Result<ExitCode> {
     cli::logging::start(None, "")?;
+    super::kubernetes::refuse_flags(args)?;
+    if args.mpi.mpirun_args.is_some() {
+        let message = "mpirun runs already: give it its arguments yourself, or use --backend mpi";
+        return Err(Error::invalid(message).with("flag", "--mpirun_args"));
+    }
     let rank = crate::rank::find_rank()?;
     let key = key(&rank)?;
     let port = args.mpi.mpi_port.unwrap_or(mpi::DEFAULT_PORT);

@@ -60,17 +60,18 @@ pub(super) fn refuse_flags_but_package(args: &LaunchArgs) -> Result<()> {
     ])
 }
 
-/// Refuses what means something on other machines only, on this one.
-pub(super) fn refuse_flags_of_machines(args: &LaunchArgs) -> Result<()> {
-    let given = [
-        ("--nics", args.ssh.nics.is_some()),
-        ("--remote_paddle", args.ssh.reach.remote_paddle.is_some()),
-    ];
-    refuse_given(
-        &given,
-        "this flag is for jobs on other machines: a local one uses loopback and \
-                          this paddle",
-    )
+/// Refuses a network interface, where the job does not listen on one of machines that it was given.
+pub(super) fn refuse_nics(args: &LaunchArgs) -> Result<()> {
+    let message = "this flag is for jobs on ssh hosts, under MPI and on Slurm: elsewhere there is \
+                   nothing to choose";
+    refuse_given(&[("--nics", args.ssh.nics.is_some())], message)
+}
+
+/// Refuses the name of another machine's paddle, where this one or that of the image is run.
+pub(super) fn refuse_remote_paddle(args: &LaunchArgs) -> Result<()> {
+    let message = "this flag is for jobs on ssh hosts and on Slurm: elsewhere this paddle is run, \
+                   or that of the image";
+    refuse_given(&[("--remote_paddle", args.ssh.reach.remote_paddle.is_some())], message)
 }
 
 fn refuse(given: &[(&'static str, bool)]) -> Result<()> {
@@ -80,6 +81,7 @@ fn refuse(given: &[(&'static str, bool)]) -> Result<()> {
 pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     super::mpi::refuse_flags(args)?;
     super::slurm::refuse_flags(args)?;
+    super::submission::refuse_visible_processes(args)?;
     check_directories(args)?;
     let conf = args.ssh.reach.conf()?;
     let (package, source) = package(args)?;

@@ -61,7 +61,8 @@ pub(super) fn build(args: &Args) -> std::result::Result<Built, Refusal> {
 fn local(args: &Args) -> std::result::Result<Built, Refusal> {
     mpi::refuse_flags(args)?;
     ssh::refuse_flags(args)?;
-    ssh::refuse_flags_of_machines(args)?;
+    ssh::refuse_nics(args)?;
+    ssh::refuse_remote_paddle(args)?;
     slurm::refuse_flags(args)?;
     let workspace = workspace(args)?;
     let trainers = args.trainers.unwrap_or(1);
@@ -81,6 +82,13 @@ fn local(args: &Args) -> std::result::Result<Built, Refusal> {
         sandbox: None,
     });
     Ok(Built { submission: submission(spec, place, present(&workspace)?)?, package: None })
+}
+
+/// Refuses to keep processes among the others of a machine, where supervisors of other machines
+/// decide that, or pods.
+pub(super) fn refuse_visible_processes(args: &Args) -> Result<()> {
+    let message = "this flag is for jobs of this machine: leave it out on others";
+    refuse_given(&[("--no_pid_namespace", args.limits.no_pid_namespace)], message)
 }
 
 /// Refuses the first flag that was given and means nothing where the job runs.
