@@ -138,7 +138,8 @@ fn what_a_failed_attempt_left_behind_is_ended_before_the_next() {
     let left = left.to_str().unwrap();
     let entry = "if [ $PADDLE_ATTEMPT = 0 ]; then sleep 1000 >/dev/null 2>&1 & echo $! >$LEFT; exit 3; fi; \
                  if [ -e /proc/$(cat $LEFT) ]; then echo alive; else echo gone; fi";
-    let output = run(&["start_trainer", "v2", "--restarts=1"], &[("ENTRY", entry), ("LEFT", left)]);
+    let variables = [("ENTRY", entry), ("LEFT", left), ("PADDLE_TRAINER_ID", "0")];
+    let output = run(&["start_trainer", "v2", "--restarts=1"], &variables);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "gone\n");
 }
