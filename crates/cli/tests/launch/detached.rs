@@ -142,6 +142,50 @@ fn two_jobs_do_not_share_a_log_directory() {
 }
 
 #[test]
+fn a_name_means_a_job_that_runs_where_one_is_to_end() {
+    let job = Job::new();
+    let running = detach(&job, &["--name=one", "--log_dir=log1"], WAIT);
+    let ended = detach(&job, &["--name=one", "--log_dir=log2"], "true");
+    assert_eq!(paddle(&job, &format!("attach {ended}")).code, 0);
+    let killed = job.run_to_the_end(job.paddle(&["kill", "one"]));
+    assert_eq!(killed.stdout, format!("{running}: killed\n"), "{killed:?}");
+}
+
+#[test]
+fn a_job_whose_cluster_does_not_answer_stays_in_the_list() {
+    let job = Job::new();
+    let kubeconfig = job.folder().join("kubeconfig");
+    // Nobody answers there, and nobody refuses.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let text = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{
+            "name": "c",
+            "cluster": {"server": format!("http://{}", silent.local_addr().unwrap())},
+        }],
+        "users": [{"name": "c", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+    });
+    std::fs::write(&kubeconfig, text.to_string()).unwrap();
+    let place = scheduler::submission::KubernetesPlace {
+        kubeconfig: Some(kubeconfig),
+        namespace: "default".to_owned(),
+        ..Default::default()
+    };
+    job.write(".jobs/.kubernetes/far-k3x2aa.json", &serde_json::to_string(&place).unwrap());
+    let id = detach(&job, &["--name=near"], WAIT);
+    let listed = paddle(&job, "jobs");
+    assert_eq!(listed.code, 0, "{listed:?}");
+    assert!(listed.stdout.contains(&id), "{listed:?}");
+    let line = listed.stdout.lines().find(|line| line.starts_with("far-k3x2aa")).unwrap();
+    assert!(line.contains("not known: its cluster does not answer"), "{listed:?}");
+    // Who names a job asks about no other.
+    assert_eq!(job.run_to_the_end(job.paddle(&["kill", &id])).code, 0);
+}
+
+#[test]
 fn a_word_that_means_no_job_or_several_is_refused() {
     let job = Job::new();
     detach(&job, &["--name=one", "--log_dir=log1"], "true");

@@ -250,6 +250,41 @@ fn leftovers_of_one_job_are_killed_and_nothing_else() {
 }
 
 #[test]
+fn what_other_hosts_have_is_brought_when_one_stays_away() {
+    let Some(machines) = machines() else { return };
+    let dispatch = Dispatch::new(machines);
+    let (job, folder) = (&dispatch.job, dispatch.job.folder().to_str().unwrap().to_owned());
+    let paddle = env!("CARGO_BIN_EXE_paddle");
+    // Host 1 cannot be reached any more once the file is there.
+    let wrapper = job.folder().join("paddle");
+    let text = format!(
+        "#!/bin/sh\n[ ! -e {folder}/broken-$(basename $HOME) ] || exit 255\nexec {paddle} \"$@\"\n"
+    );
+    super::job::write_script(&wrapper, &text);
+    let mut command = dispatch.on(&machines.hosts(2));
+    command.args(["--pservers=0", "--restarts=1", "--ready_timeout=2"]);
+    command.arg(format!("--remote_paddle={}", wrapper.display()));
+    let script = "echo result $PADDLE_TRAINER_ID; touch $0/started-$PADDLE_TRAINER_ID; \
+                  exec sleep 1000";
+    let launch = spawn({
+        command.args(["sh", "-c", script, &folder]);
+        command
+    });
+    (0..2).for_each(|rank| job.await_file(&format!("started-{rank}")));
+    job.write("broken-home-1", "");
+    let hosts = machines.hosts(2);
+    let second = hosts.split(',').nth(1).unwrap();
+    let mut kill = job.paddle(&["kill", "--hosts", second]);
+    kill.arg("--ssh_config").arg(machines.ssh_config());
+    kill.arg(format!("--root_dir={}", relative(job.folder())));
+    assert_eq!(job.run(kill).code, 0);
+    let ended = job.finish(launch);
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert_eq!(job.read("log/0/train.log"), "result 0\n");
+    assert!(ended.stderr.contains("results stay in"), "{ended:?}");
+}
+
+#[test]
 fn a_program_can_be_found_beside_a_paddle_that_is_not_in_the_path() {
     let Some(machines) = machines() else { return };
     let job = Job::new();

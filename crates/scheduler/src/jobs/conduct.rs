@@ -657,3 +657,46 @@ impl Watch for Files {
         self.note(kept);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::submission::{SshPlace, sample};
+
+    #[test]
+    fn one_log_directory_has_one_job_wherever_the_jobs_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().join("workspace");
+        std::fs::create_dir(&workspace).unwrap();
+        std::os::unix::fs::symlink(&workspace, folder.path().join("link")).unwrap();
+        let claimed = |directory: &Path, log_dir: &str, is_ssh: bool| {
+            let mut submission = sample(contract::job::JobSpec::default());
+            submission.spec.log_dir = log_dir.to_owned();
+            submission.package = Package::Present(directory.to_str().unwrap().to_owned());
+            if is_ssh {
+                submission.place = Place::Ssh(SshPlace {
+                    hosts: Vec::new(),
+                    root_dir: String::new(),
+                    nic: String::new(),
+                    ld_library_path: String::new(),
+                    paddle: String::new(),
+                    ssh_config: None,
+                    shard_train_list: false,
+                    may_ask: false,
+                    results: directory.to_owned(),
+                });
+            }
+            claim(&submission, &folder.path().join("jobs/one")).map_err(|error| error.kind())
+        };
+        let first = claimed(&workspace, "log", false).unwrap();
+        let link = folder.path().join("link");
+        for (directory, log_dir) in [(&workspace, "./log"), (&link, "log"), (&link, "./log/")] {
+            for is_ssh in [false, true] {
+                assert_eq!(claimed(directory, log_dir, is_ssh).err(), Some(Kind::Conflict));
+            }
+        }
+        assert!(claimed(&workspace, "other/log", true).is_ok());
+        drop(first);
+        assert!(claimed(&link, "log", true).is_ok());
+    }
+}

@@ -142,7 +142,8 @@ fn broken(directory: &Path, source: std::io::Error) -> Error {
 pub fn parse_cursor(text: &str) -> Result<u64> {
     match text {
         "" => Ok(0),
-        _ => text.parse().map_err(|_| {
+        // No file is longer than a signed number says.
+        _ => text.parse().ok().filter(|cursor| i64::try_from(*cursor).is_ok()).ok_or_else(|| {
             Error::new(Kind::Invalid, "not a cursor of this backend: use one that it gave you")
                 .with("cursor", text.escape_debug())
         }),
@@ -193,6 +194,8 @@ mod tests {
     fn a_cursor_of_somebody_else_is_refused() {
         assert_eq!(parse_cursor("").unwrap(), 0);
         assert_eq!(parse_cursor("17").unwrap(), 17);
-        assert!(parse_cursor("../x").is_err() && parse_cursor("-1").is_err());
+        for foreign in ["../x", "-1", "18446744073709551615"] {
+            assert!(parse_cursor(foreign).is_err(), "{foreign}");
+        }
     }
 }

@@ -289,3 +289,41 @@ pub(super) fn wants_asking(error: &Error) -> bool {
         words.contains("Permission denied") || words.contains("Host key verification failed")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use tokio::io::duplex;
+
+    #[tokio::test]
+    async fn a_host_may_ask_for_files_of_the_package_only_and_once() {
+        let file = Entry::File { bytes: 5, sha256: String::new(), is_executable: false };
+        let entries = [("data".to_owned(), Entry::Directory), ("data/a".to_owned(), file)];
+        let manifest = Manifest(BTreeMap::from(entries));
+        for asked in [vec!["data/a", "data/a"], vec!["data"], vec!["/etc/passwd"], vec!["../a"]] {
+            let (input, _far_input) = duplex(1 << 16);
+            let (mut far, output) = duplex(1 << 16);
+            let opened = Reply::Opened { version: message::VERSION, release: "1".to_owned() };
+            message::write(&mut far, &opened).await.unwrap();
+            let paths = asked.iter().map(|path| (*path).to_owned()).collect();
+            message::write(&mut far, &Reply::Needed { paths }).await.unwrap();
+            let mut session = Session::attach("host", input, output, "1").await.unwrap();
+            let request = Prepare {
+                directory: "/x".to_owned(),
+                node: 0,
+                nodes: 1,
+                trainers: 1,
+                is_again: false,
+                log_dir: "log".to_owned(),
+                shard_train_list: false,
+                topology: String::new(),
+                package: None,
+            };
+            let root = Path::new("/nowhere");
+            let source = Source { root, manifest: &manifest, by_rsync: Vec::new() };
+            let prepared = session.prepare(request, Some(&source), &|_| ()).await;
+            assert_eq!(prepared.unwrap_err().kind(), Kind::Damaged, "{asked:?}");
+        }
+    }
+}

@@ -163,7 +163,7 @@ impl Reader {
         Err("this is not a supervisor".to_owned())
     }
 
-    /// The next event, or why there is none any more.
+    /// The next event, or the reason why no more come.
     async fn next(&mut self) -> std::result::Result<Event, String> {
         let line = self.line().await?;
         message::decode(&line).map_err(|error| error.to_string())

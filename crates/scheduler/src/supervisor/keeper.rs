@@ -24,8 +24,8 @@ const EVENTS_MAX: usize = 64;
 const THREADS: usize = 2;
 
 /// Runs until the input ends, the launcher says so, or SIGTERM comes, unless that is left to the
-/// programs (`is_patient`); then kills what is left. In a namespace the rest dies with this process, which must exit at once. `directory` is that of the
-/// supervisor.
+/// programs (`is_patient`); then kills what is left. In a namespace the rest dies with this process,
+/// which must exit at once. `directory` is that of the supervisor.
 ///
 /// # Errors
 /// The system refuses what a keeper needs. Failures of replicas are reported, not returned.
