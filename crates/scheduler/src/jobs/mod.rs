@@ -291,9 +291,12 @@ impl Backend for Jobs {
             if directory.is_leashed() {
                 return Err(conflict(&submission.id));
             }
-            let record = directory.record()?;
-            if !record.state.is_final() && !directory.is_conducted()? {
-                let child = self.start_conductor(&directory)?;
+            let (jobs, own) = (self.clone(), directory.clone());
+            let conductor = blocking(move || {
+                let has_one = own.record()?.state.is_final() || own.is_conducted()?;
+                (!has_one).then(|| jobs.start_conductor(&own)).transpose()
+            });
+            if let Some(child) = conductor.await? {
                 self.await_conductor(&directory, child).await?;
             }
             Ok(accepted)
@@ -307,26 +310,30 @@ impl Backend for Jobs {
     ) -> BoxFuture<'a, Result<Vec<JobSummary>>> {
         Box::pin(async move {
             let (jobs, origin) = (self.clone(), origin.to_owned());
-            let (list, lost) =
-                blocking(move || history::list(&jobs.root, &origin, since_ms)).await?;
-            for directory in lost {
-                let revived = directory.record().and_then(|job| self.revive(&directory, &job));
-                // Others are listed all the same. One that was forgotten meanwhile is not there.
-                if let Err(error) = revived.or_else(not_there) {
-                    tracing::warn!(error = error.chain(), "a job cannot be looked after");
+            blocking(move || {
+                let (list, lost) = history::list(&jobs.root, &origin, since_ms)?;
+                for directory in lost {
+                    let revived = directory.record().and_then(|job| jobs.revive(&directory, &job));
+                    // Others are listed all the same. One that was forgotten meanwhile is not there.
+                    if let Err(error) = revived.or_else(not_there) {
+                        tracing::warn!(error = error.chain(), "a job cannot be looked after");
+                    }
                 }
-            }
-            Ok(list)
+                Ok(list)
+            })
+            .await
         })
     }
 
     fn observe<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<JobRecord>> {
         Box::pin(async move {
-            let directory = self.directory(id)?;
-            let own = directory.clone();
-            let record = blocking(move || Jobs::look(&own)).await?;
-            self.revive(&directory, &record)?;
-            Ok(record)
+            let (jobs, directory) = (self.clone(), self.directory(id)?);
+            blocking(move || {
+                let record = Jobs::look(&directory)?;
+                jobs.revive(&directory, &record)?;
+                Ok(record)
+            })
+            .await
         })
     }
 
@@ -379,16 +386,14 @@ impl Backend for Jobs {
 
     fn scale<'a>(&'a self, id: &'a str, trainers: u32) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let directory = self.directory(id)?;
-            let own = directory.clone();
-            let record = blocking(move || {
-                let record = Jobs::look(&own)?;
-                record.check_scale(own.submission()?.spec.fault_tolerance, trainers)?;
-                own.request_scale(trainers)?;
-                Ok(record)
+            let (jobs, directory) = (self.clone(), self.directory(id)?);
+            blocking(move || {
+                let record = Jobs::look(&directory)?;
+                record.check_scale(directory.submission()?.spec.fault_tolerance, trainers)?;
+                directory.request_scale(trainers)?;
+                jobs.revive(&directory, &record)
             })
-            .await?;
-            self.revive(&directory, &record)
+            .await
         })
     }
 
@@ -414,7 +419,8 @@ impl Backend for Jobs {
             })
             .await?;
             // A job that nobody conducts needs somebody to write down its end.
-            self.revive(&directory, &record)
+            let jobs = self.clone();
+            blocking(move || jobs.revive(&directory, &record)).await
         })
     }
 
