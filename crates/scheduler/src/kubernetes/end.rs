@@ -47,7 +47,8 @@ impl Kubernetes {
             self.view().await?.put_secret(secret);
             return Ok(());
         }
-        if record.conductors == 0 && self.find_made(submission).await? {
+        if record.conductors == 0 && self.is_made(submission).await? {
+            self.view().await?.stuck_for(name.as_str(), None);
             return Ok(());
         }
         let ending = Ending { verdict, since_ms: now_ms(), is_forced: false };
@@ -55,8 +56,8 @@ impl Kubernetes {
     }
 
     /// Whether what makes a job's pods is on the cluster after all. A watch that is silent is not
-    /// noticed at once, and what it has missed is no proof.
-    async fn find_made(&self, submission: &Submission) -> Result<bool> {
+    /// noticed at once; then everything is listed again.
+    async fn is_made(&self, submission: &Submission) -> Result<bool> {
         let (name, namespace) = (plan::name(&submission.id), &place(submission)?.namespace);
         let mut kinds_made =
             vec![(kinds().trainers, plain::controller(name.as_str(), Role::Trainer))];
@@ -66,10 +67,7 @@ impl Kubernetes {
         for (kind, name) in kinds_made {
             let objects = self.objects(&kind, namespace).await?;
             match ask("look at the job", objects.get(&name)).await {
-                Ok(there) => {
-                    self.view().await?.put(&kind, value(&there));
-                    return Ok(true);
-                }
+                Ok(_) => return Ok(true),
                 // Who may not look at a kind has made none of it.
                 Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Forbidden) => {}
                 Err(error) => return Err(error),
@@ -268,8 +266,8 @@ mod tests {
         assert_eq!(backend.observe(&id).await.unwrap().conductors, 0);
         age(&backend, &id, "unmade").await;
         backend.observe(&id).await.unwrap();
+        assert!(!backend.observe(&id).await.unwrap().state.is_final());
         assert_eq!(changes(&server), Vec::<String>::new());
-        assert_eq!(backend.observe(&id).await.unwrap().conductors, 1);
     }
 
     /// Whoever ended it was killed before its objects were deleted.

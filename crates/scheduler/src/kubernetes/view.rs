@@ -284,12 +284,6 @@ impl View {
         lock(&self.secrets).insert(key(&secret), secret);
     }
 
-    /// As [`View::put_secret`], for what makes the pods of a job.
-    pub(super) fn put(&self, kind: &ApiResource, object: Value) {
-        let objects = if *kind == kinds().jobs { &self.jobs } else { &self.trainers };
-        lock(objects).insert(key(&object), object);
-    }
-
     /// As if a job had been stuck in this way for so long.
     #[cfg(test)]
     pub(super) fn age(&self, name: &str, way: &str, by: Duration) {
