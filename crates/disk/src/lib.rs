@@ -16,12 +16,14 @@
 mod direct;
 mod file;
 mod folder;
+mod rename;
 mod tree;
 
 #[cfg(target_os = "linux")]
 pub use direct::{RangeWriter, reserve};
 pub use file::{Access, PendingFile, publish};
 pub use folder::{publish_folder, sync_folder};
+pub use rename::rename_new;
 pub use tree::remove_tree;
 
 use contract::{Error, Result};

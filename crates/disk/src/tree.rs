@@ -5,7 +5,7 @@
 //! nothing goes down here: folders within folders are moved up to the top, one level at a time,
 //! and removed there. No link is followed, and nothing outside of the folder is touched.
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
@@ -95,7 +95,7 @@ fn lift(folder: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> io::Re
     loop {
         *moved += 1;
         let free = format!(".removed-{moved}");
-        match renameat_with(folder, name, top, free.as_str(), RenameFlags::NOREPLACE) {
+        match crate::rename_new(folder, name, top, free.as_str()) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(Errno::EXIST | Errno::NOTEMPTY) => {}
             Err(errno) => return Err(errno.into()),

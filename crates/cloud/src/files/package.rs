@@ -5,22 +5,22 @@
 //! by doing it again:
 //!
 //! 1. the files are written to a hidden directory that nobody but the server can enter;
-//! 2. it changes places with the directory that is there;
-//! 3. what is kept is moved over, one rename each, and the rest is removed.
+//! 2. the directory that is there, if any, gets another hidden name;
+//! 3. the new one gets the job's name;
+//! 4. what is kept is moved over, one rename each, and the rest is removed.
 //!
-//! After step 2 the hidden name holds the old directory. A second attempt cannot tell it from an
-//! unfinished step 1, so step 1 marks its directory, and the mark goes after step 2.
+//! The second hidden name is there from step 2 on, when the first directory is complete: a second
+//! attempt goes on from there if it finds it, and from the beginning if not. These are plain
+//! renames, because NFS and CephFS cannot let two directories change places.
 //!
 //! The home belongs to its user, who may change it meanwhile: nothing is reached by a path through
 //! it, only from directory to directory, and links are not followed.
 
 use super::blobs::Blobs;
 use super::{Owner, walk};
-use contract::Result;
 use contract::api::package::Manifest;
-use rustix::fs::{
-    AtFlags, Dir, Gid, Mode, RenameFlags, Uid, fchmod, fchown, mkdirat, renameat_with, unlinkat,
-};
+use contract::{Kind, Result};
+use rustix::fs::{Dir, Gid, Mode, Uid, fchmod, fchown, mkdirat, renameat};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::fs;
@@ -46,8 +46,6 @@ pub(crate) struct Placement<'a> {
 
 /// The directory of the jobs in a home.
 const JOBS: &str = "jobs";
-/// In a directory that has not changed places yet.
-const UNFINISHED: &str = ".unfinished";
 
 /// Makes the directory. Doing it again is no error, as long as the job has not started.
 pub(crate) fn place(blobs: &Blobs, username: &str, placement: &Placement<'_>) -> Result<()> {
@@ -55,36 +53,33 @@ pub(crate) fn place(blobs: &Blobs, username: &str, placement: &Placement<'_>) ->
     let home = walk::open(placement.home)?;
     make(&home, JOBS, *owner)?;
     let jobs = walk::open_in(&home, JOBS)?;
-    let hidden = format!(".{name}.{uid}");
-    let is_swapped = match walk::open_in(&jobs, &hidden) {
-        Ok(found) => match walk::open_in(&found, UNFINISHED) {
-            Ok(_) => {
-                remove(&jobs, &hidden)?;
-                false
-            }
-            Err(_) => true,
-        },
-        Err(_) => false,
-    };
-    if !is_swapped {
+    let (hidden, aside) = (format!(".{name}.{uid}"), format!(".{name}.{uid}.old"));
+    let failed = |errno| walk::refused(errno, name);
+    if walk::open_in(&jobs, &aside).is_err() {
+        remove(&jobs, &hidden)?;
         fill(blobs, username, placement, &jobs, &hidden)?;
-        make(&jobs, name, *owner)?;
-        renameat_with(&jobs, hidden.as_str(), &jobs, *name, RenameFlags::EXCHANGE)
-            .map_err(|errno| walk::refused(errno, name))?;
-        rustix::fs::fsync(&jobs).map_err(|errno| walk::refused(errno, JOBS))?;
+        match walk::open_in(&jobs, name) {
+            Err(error) if error.kind() == Kind::NotFound => {}
+            there => {
+                drop(there?);
+                renameat(&jobs, *name, &jobs, aside.as_str()).map_err(failed)?;
+            }
+        }
     }
-    let (old, new) = (walk::open_in(&jobs, &hidden)?, walk::open_in(&jobs, name)?);
-    // Only now: a complete directory that has not changed places yet must not pass for the old one.
-    match unlinkat(&new, UNFINISHED, AtFlags::REMOVEDIR) {
+    match renameat(&jobs, hidden.as_str(), &jobs, *name) {
+        // An earlier attempt has done it.
         Ok(()) | Err(Errno::NOENT) => {}
-        Err(errno) => return Err(walk::refused(errno, name)),
+        Err(errno) => return Err(failed(errno)),
     }
+    rustix::fs::fsync(&jobs).map_err(|errno| walk::refused(errno, JOBS))?;
+    let Ok(old) = walk::open_in(&jobs, &aside) else { return Ok(()) };
+    let new = walk::open_in(&jobs, name)?;
     let stale: BTreeSet<&str> = placement
         .previous
         .map(|manifest| manifest.files.keys().map(String::as_str).collect())
         .unwrap_or_default();
     keep(&old, &new, "", &stale, *owner)?;
-    remove(&jobs, &hidden)
+    remove(&jobs, &aside)
 }
 
 /// Writes the package into a hidden directory that is the server's alone until it is complete.
@@ -97,7 +92,6 @@ fn fill(
 ) -> Result<()> {
     mkdirat(jobs, hidden, Mode::RWXU).map_err(|errno| walk::refused(errno, hidden))?;
     let top = walk::open_in(jobs, hidden)?;
-    mkdirat(&top, UNFINISHED, Mode::RWXU).map_err(|errno| walk::refused(errno, hidden))?;
     // Below a directory that only we can enter, paths are safe.
     let root = PathBuf::from(format!("/proc/self/fd/{}", top.as_raw_fd()));
     let mut folders = BTreeSet::new();
@@ -160,7 +154,7 @@ fn keep(
         let Ok(name) = entry.file_name().to_str() else {
             // No package has such a name.
             let name = entry.file_name();
-            match renameat_with(old, name, new, name, RenameFlags::NOREPLACE) {
+            match disk::rename_new(old, name, new, name) {
                 Ok(()) | Err(Errno::NOENT | Errno::EXIST) => continue,
                 Err(errno) => return Err(failed(errno)),
             }
@@ -184,7 +178,7 @@ fn keep(
             }
             continue;
         }
-        match renameat_with(old, name, new, name, RenameFlags::NOREPLACE) {
+        match disk::rename_new(old, name, new, name) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(Errno::EXIST | Errno::NOTEMPTY) => {
                 if let Some((old, new)) = open() {
@@ -202,4 +196,60 @@ fn remove(parent: &OwnedFd, name: &str) -> Result<()> {
     let path = format!("/proc/self/fd/{}/{name}", parent.as_raw_fd());
     // It does not follow links, nor leave the directory if one is put in its way.
     disk::remove_tree(path.as_ref()).map_err(super::unusable(Path::new(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was there before, with what a job left beside its program.
+    fn earlier(directory: &Path) {
+        fs::create_dir_all(directory.join("out")).unwrap();
+        fs::write(directory.join("out/model"), "trained").unwrap();
+        fs::write(directory.join("train.py"), "old program").unwrap();
+    }
+
+    #[test]
+    fn what_a_job_left_is_kept_wherever_the_server_was_killed() {
+        let files =
+            r#"{"files": {"train.py": {"bytes": 0, "sha256": "", "is_executable": false}}}"#;
+        let previous: Manifest = serde_json::from_str(files).unwrap();
+        let manifest: Manifest = serde_json::from_str(r#"{"files": {}}"#).unwrap();
+        // Before it began; in the middle of 1; after 1, 2 and 3; and a second job of the name.
+        for killed_after in ["nothing", "half of 1", "1", "2", "3", "all"] {
+            let root = tempfile::tempdir().unwrap();
+            let blobs = Blobs::open(&root.path().join("blobs")).unwrap();
+            let jobs = root.path().join("home/jobs");
+            let at = |name: &str| jobs.join(name);
+            fs::create_dir_all(&jobs).unwrap();
+            earlier(&at(match killed_after {
+                "2" | "3" => ".ctr.u1.old",
+                _ => "ctr",
+            }));
+            match killed_after {
+                "half of 1" | "1" | "2" => fs::create_dir_all(at(".ctr.u1")).unwrap(),
+                "3" => fs::create_dir_all(at("ctr")).unwrap(),
+                _ => {}
+            }
+            let placement = Placement {
+                home: &root.path().join("home"),
+                name: "ctr",
+                uid: "u1",
+                owner: Owner::Server,
+                manifest: &manifest,
+                previous: Some(&previous),
+            };
+            place(&blobs, "wu", &placement).unwrap();
+            if killed_after == "all" {
+                place(&blobs, "wu", &placement).unwrap();
+            }
+            let names = |directory: &Path| -> Vec<String> {
+                let entries = fs::read_dir(directory).unwrap();
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+            };
+            assert_eq!(names(&jobs), ["ctr"], "killed after {killed_after}");
+            assert_eq!(names(&at("ctr")), ["out"], "killed after {killed_after}");
+            assert_eq!(fs::read_to_string(at("ctr/out/model")).unwrap(), "trained");
+        }
+    }
 }

@@ -7,7 +7,7 @@
 
 use super::{
     Change, Condition, Files, Opened, Publication, Renaming, Source, file_on_the_way, into_itself,
-    is_a_directory, missing, not_empty, over_a_file, parent_of, relative, taken,
+    is_a_directory, is_within, missing, not_empty, over_a_file, parent_of, relative, taken,
 };
 use crate::blocking::blocking;
 use crate::files::{Owner, unusable};
@@ -20,9 +20,9 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Statx, StatxFlags,
-    Timespec, Timestamps, Uid, fchmod, fchown, fsync, futimens, mkdirat, openat2, renameat,
-    renameat_with, statx, syncfs, unlinkat,
+    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Statx, StatxFlags, Timespec,
+    Timestamps, Uid, fchmod, fchown, fsync, futimens, mkdirat, openat2, renameat, statx, syncfs,
+    unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -216,8 +216,11 @@ impl Directory {
         }
         let Condition { if_absent, .. } = file.condition;
         file.condition.check(there.as_ref())?;
-        let flags = if if_absent { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
-        match renameat_with(rustix::fs::CWD, &file.staged, &above, name, flags) {
+        let renamed = match if_absent {
+            true => disk::rename_new(CWD, &*file.staged, &above, name),
+            false => renameat(CWD, &file.staged, &above, name),
+        };
+        match renamed {
             Err(Errno::EXIST) => {
                 return file.condition.check(there.as_ref()).and_then(|()| {
                     Err(Error::new(Kind::AlreadyExists, "there is something already")
@@ -242,11 +245,11 @@ impl Directory {
         let (old, old_name) = self.above(from)?;
         let (new, new_name) = self.make_above(to, how.owner)?;
         let renamed = match how.if_absent {
-            true => renameat_with(&old, old_name, &new, new_name, RenameFlags::NOREPLACE),
+            true => disk::rename_new(&old, old_name, &new, new_name),
             false => renameat(&old, old_name, &new, new_name),
         };
         renamed.map_err(|errno| match errno {
-            Errno::INVAL => into_itself(to),
+            Errno::INVAL if is_within(to, from) => into_itself(to),
             Errno::NOTEMPTY | Errno::EXIST => taken(to),
             Errno::NOTDIR => over_a_file(to),
             errno => refused(errno, to),
