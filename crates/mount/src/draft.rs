@@ -11,6 +11,7 @@ use contract::api::file::Entry;
 use contract::path::PfsPath;
 use contract::{Error, Kind, Result};
 use std::fs::File;
+use std::ops::{Deref, DerefMut};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub(crate) struct Draft {
     file: File,
+    /// Held while the content is sent or fetched, however long that takes.
     state: Mutex<State>,
+    /// As of when nobody held `state`, for those who only look.
+    facts: Mutex<Facts>,
+}
+
+/// The state, whose facts are known to others when it is given back.
+struct Held<'a> {
+    draft: &'a Draft,
+    state: MutexGuard<'a, State>,
 }
 
 #[derive(Debug)]
@@ -64,7 +74,7 @@ impl Draft {
             is_published: false,
             is_refused: false,
         };
-        Ok(Draft { file: tempfile::tempfile_in(scratch)?, state: Mutex::new(state) })
+        Draft::of(scratch, state)
     }
 
     /// A file that is there and will be changed.
@@ -79,13 +89,16 @@ impl Draft {
             is_refused: false,
             base: Some(content),
         };
-        Ok(Draft { file: tempfile::tempfile_in(scratch)?, state: Mutex::new(state) })
+        Draft::of(scratch, state)
+    }
+
+    fn of(scratch: &Path, state: State) -> std::io::Result<Draft> {
+        let file = tempfile::tempfile_in(scratch)?;
+        Ok(Draft { file, facts: Mutex::new(state.facts()), state: Mutex::new(state) })
     }
 
     pub(crate) fn facts(&self) -> Facts {
-        let state = self.lock();
-        let State { bytes, mode, modified, is_published, .. } = *state;
-        Facts { bytes, mode, modified, is_published }
+        *self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn read(&self, blocks: &Blocks, offset: u64, length: u64) -> Result<Vec<u8>> {
@@ -193,12 +206,37 @@ impl Draft {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Held<'_> {
+        Held { draft: self, state: self.state.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+}
+
+impl Deref for Held<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        *self.draft.facts.lock().unwrap_or_else(PoisonError::into_inner) = self.state.facts();
     }
 }
 
 impl State {
+    fn facts(&self) -> Facts {
+        let State { bytes, mode, modified, is_published, .. } = *self;
+        Facts { bytes, mode, modified, is_published }
+    }
+
     fn changed(&mut self) {
         self.modified = SystemTime::now();
         (self.is_changed, self.is_refused) = (true, false);
@@ -211,5 +249,23 @@ fn unusable(source: std::io::Error) -> Error {
         true => Error::new(Kind::LimitExceeded, "the disk for files that are written is full")
             .because(source),
         false => Error::io("the copy of a file that is written cannot be used", source),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_can_be_looked_at_while_it_is_sent() {
+        let scratch = tempfile::tempdir().unwrap();
+        let draft = Draft::create(scratch.path(), 0o640).unwrap();
+        {
+            let mut sending = draft.lock();
+            sending.bytes = 5;
+            // Does not wait, and sees what was there before.
+            assert_eq!((draft.facts().bytes, draft.facts().mode), (0, 0o640));
+        }
+        assert_eq!(draft.facts().bytes, 5);
     }
 }

@@ -249,10 +249,12 @@ impl Cloud {
                 Arc::new(fresh)
             }
         };
-        if is_emptied {
-            draft.set_length(&self.remote, 0).map_err(|error| errno(&error))?;
+        let (key, draft) = self.hold_draft(number, draft, pid);
+        if is_emptied && let Err(error) = draft.set_length(&self.remote, 0) {
+            self.let_go(FileHandle(key));
+            return Err(errno(&error));
         }
-        Ok((self.hold_draft(number, draft, pid), FopenFlags::empty()))
+        Ok((key, FopenFlags::empty()))
     }
 
     fn content(&self, path: &PfsPath) -> Answer<Entry> {
@@ -289,7 +291,8 @@ impl Cloud {
         Ok((self.hold(Handle::Read { number, content }), flags))
     }
 
-    fn hold_draft(&self, number: u64, draft: Arc<Draft>, pid: u32) -> u64 {
+    /// The handle of a writer, and what they write to.
+    fn hold_draft(&self, number: u64, draft: Arc<Draft>, pid: u32) -> (u64, Arc<Draft>) {
         let mut tree = self.tree();
         let draft = match tree.node_mut(number) {
             Some(node) => {
@@ -301,7 +304,8 @@ impl Cloud {
             None => draft,
         };
         drop(tree);
-        self.hold(Handle::Write { number, draft, opener: process(pid), is_opener_done: false })
+        let (own, opener) = (Arc::clone(&draft), process(pid));
+        (self.hold(Handle::Write { number, draft: own, opener, is_opener_done: false }), draft)
     }
 
     fn hold(&self, handle: Handle) -> u64 {
@@ -434,7 +438,8 @@ impl Cloud {
                 entries.map(|(name, entry)| (name.clone(), Shape::Entry(entry.clone()))).collect()
             }
         };
-        for (name, draft) in self.tree().drafts(number) {
+        let drafts = self.tree().drafts(number);
+        for (name, draft) in drafts {
             shapes.retain(|(known, _)| *known != name);
             shapes.push((name, Shape::Draft(draft.facts())));
         }
@@ -559,8 +564,14 @@ impl Cloud {
         let hidden = format!(".{name}.exchanged");
         let aside = old.parent().ok_or(Errno::EINVAL)?.join(&hidden);
         let aside = aside.map_err(|error| errno(&error))?;
-        for (from, to) in [(old, &aside), (new, old), (&aside, new)] {
-            self.remote.rename(from, to, true).map_err(|error| self.told(&error))?;
+        let steps = [(old, &aside), (new, old), (&aside, new)];
+        for (at, (from, to)) in steps.iter().enumerate() {
+            if let Err(error) = self.remote.rename(from, to, true) {
+                for (from, to) in steps[..at].iter().rev() {
+                    let _ = self.remote.rename(to, from, true);
+                }
+                return Err(self.told(&error));
+            }
         }
         let mut tree = self.tree();
         tree.rename((from.0, name), (from.0, &hidden));

@@ -166,7 +166,7 @@ impl Filesystem for Cloud {
             let draft = Arc::new(draft.map_err(|error| local(&error))?);
             let shape = Shape::Draft(draft.facts());
             let attributes = self.enter(parent.0, text(name)?, &shape);
-            let key = self.hold_draft(attributes.ino.0, draft, request.pid());
+            let (key, _) = self.hold_draft(attributes.ino.0, draft, request.pid());
             Ok((attributes, key))
         });
         match created {
