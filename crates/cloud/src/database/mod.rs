@@ -44,9 +44,27 @@ pub(crate) struct Write<'a> {
 
 /// How long a request waits for a connection before it is told to come again.
 const WAIT: Duration = Duration::from_secs(10);
+/// The same for its turn to write, behind others of this server.
+const TURN: Duration = Duration::from_secs(60);
 const CONNECTIONS_MAX: u32 = 16;
 /// A connection that was not used for so long may be gone.
 const IDLE: Duration = Duration::from_secs(1);
+/// What every connection says first.
+const SQLITE: &[&str] = &[
+    "PRAGMA busy_timeout = 10000",
+    "PRAGMA journal_mode = WAL",
+    // What was acknowledged is on the disk.
+    "PRAGMA synchronous = FULL",
+];
+/// A server that is suspended, or whose machine is gone, keeps its connections open. If that
+/// happens inside a transaction, Postgres has to end it, or no other server could write again.
+const POSTGRES: &[&str] = &[
+    "SET lock_timeout = '10s'",
+    "SET idle_in_transaction_session_timeout = '8s'",
+    "SET tcp_keepalives_idle = 5",
+    "SET tcp_keepalives_interval = 2",
+    "SET tcp_keepalives_count = 3",
+];
 /// The lock by which writers of all servers on one Postgres take turns.
 const WRITE_LOCK: i64 = 71_642_017;
 
@@ -106,15 +124,12 @@ impl Database {
             })
             .after_connect(move |connection, _| {
                 Box::pin(async move {
-                    if engine == Engine::Sqlite {
-                        for pragma in [
-                            "PRAGMA busy_timeout = 10000",
-                            "PRAGMA journal_mode = WAL",
-                            // What was acknowledged is on the disk.
-                            "PRAGMA synchronous = FULL",
-                        ] {
-                            connection.execute(pragma).await?;
-                        }
+                    let settings = match engine {
+                        Engine::Sqlite => SQLITE,
+                        Engine::Postgres => POSTGRES,
+                    };
+                    for setting in settings {
+                        connection.execute(*setting).await?;
                     }
                     Ok(())
                 })
@@ -141,8 +156,14 @@ impl Database {
     }
 
     /// Begins to write, when all others have finished.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] if that takes too long.
     pub(crate) async fn write(&self) -> Result<Write<'_>> {
-        let turn = self.turn.lock().await;
+        let turn = tokio::time::timeout(TURN, self.turn.lock()).await;
+        let turn = turn.map_err(|_| {
+            Error::new(Kind::Unavailable, "too many changes wait for the database: try again")
+        })?;
         let begin = match self.engine {
             Engine::Sqlite => "BEGIN IMMEDIATE",
             Engine::Postgres => "BEGIN",
@@ -204,6 +225,13 @@ pub(crate) fn failed(source: sqlx::Error) -> Error {
     if code == "13" || code.starts_with("53") || text.contains("disk is full") {
         let message = "the server's disk is full: its administrator has to make room";
         return Error::new(Kind::LimitExceeded, message).because(source);
+    }
+    // 55P03: somebody else writes for too long. 25P03: this server was suspended inside a
+    // transaction. Class 08 and 57P: the connection or the database is gone.
+    let is_away = code == "55P03" || code == "25P03" || code.starts_with("08");
+    if is_away || code.starts_with("57P") {
+        let message = "the database does not answer: try again";
+        return Error::new(Kind::Unavailable, message).because(source);
     }
     match source {
         sqlx::Error::PoolTimedOut | sqlx::Error::Io(_) | sqlx::Error::PoolClosed => {
