@@ -5,6 +5,7 @@
 
 mod kubernetes;
 mod outside;
+mod proxies;
 mod queue;
 mod slurm;
 mod store;
@@ -15,6 +16,8 @@ use contract::quantity::Quantity;
 use contract::{Error, Result};
 pub use kubernetes::KubernetesConfig;
 pub use outside::{OutsideStore, OutsideUrl};
+pub use proxies::Network;
+pub(crate) use proxies::origin;
 pub use queue::{NodeConfig, QueueConfig};
 use scheduler::ssh::host::Host;
 use serde::Deserialize;
@@ -55,6 +58,8 @@ pub struct Config {
     pub address: Option<String>,
     /// File systems that `paddle cluster_train` may use, beside the users' own files.
     pub stores: Vec<OutsideStore>,
+    /// Proxies before the server, whose `X-Forwarded-For` is believed.
+    pub proxies: Vec<Network>,
 }
 
 /// The URL of a database, which is not printed.
@@ -270,6 +275,7 @@ impl Default for Config {
             fairness: Fairness::default(),
             address: None,
             stores: Vec::new(),
+            proxies: Vec::new(),
         }
     }
 }
@@ -539,7 +545,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        insta::assert_snapshot!(error("colour: red").lines().next().unwrap(), @"the configuration cannot be read: unknown field `colour`, expected one of `data_dir`, `listen`, `database`, `tls`, `datacenters`, `quota`, `isolation`, `uids`, `session_hours`, `limits`, `fairness`, `address`, `stores`");
+        insta::assert_snapshot!(error("colour: red").lines().next().unwrap(), @"the configuration cannot be read: unknown field `colour`, expected one of `data_dir`, `listen`, `database`, `tls`, `datacenters`, `quota`, `isolation`, `uids`, `session_hours`, `limits`, `fairness`, `address`, `stores`, `proxies`");
         insta::assert_snapshot!(error("datacenters: [{name: a, backend: ssh}]"), @"backend ssh needs `ssh:` with hosts (datacenter: a)");
         insta::assert_snapshot!(error("datacenters: [{name: a, backend: slurm, mpi: {ranks: 2}}]"), @"`mpi:` is for backend mpi, and this one is slurm (datacenter: a)");
         insta::assert_snapshot!(error("datacenters: [{name: a, backend: slurm, slurm: {queue: b}}]").lines().next().unwrap().split(',').next().unwrap(), @"the configuration cannot be read: datacenters[0].slurm: unknown field `queue`");

@@ -25,6 +25,9 @@ use tower_http::catch_panic::CatchPanicLayer;
 const MANIFEST_BYTES_MAX: usize = 64 << 20;
 /// How long an answer may take to begin.
 const ANSWER: Duration = Duration::from_secs(120);
+/// The same for a training: its configuration is executed, perhaps after those of others, and its data
+/// looked for in a store that may be slow to say that it is not there. Clients wait a little longer.
+const ACCEPT: Duration = Duration::from_secs(170);
 /// The same for calls that send a file, over a slow line.
 const UPLOAD: Duration = Duration::from_secs(4 * 3600);
 
@@ -98,23 +101,26 @@ pub(crate) fn router(cloud: Arc<Cloud>) -> Router {
 /// Limits what strangers and everybody may ask, and counts.
 async fn around(
     State(cloud): State<Arc<Cloud>>,
-    Address(address): Address,
+    address: Address,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
     next: Next,
 ) -> Response {
     let begun = Instant::now();
-    let is_known = request.headers().contains_key(axum::http::header::AUTHORIZATION);
-    // Those who are logged in are counted by their name.
-    if !is_known && let Err(refusal) = cloud.rate.admit(&address.to_string()) {
+    // Given back to those who prove who they are: they are counted by their name.
+    if let Err(refusal) = address.admit(&cloud) {
         return refusal.into_response();
     }
-    let path = request.uri().path();
+    let asked = request.uri().path();
     let sends_file = matches!(*request.method(), Method::PUT | Method::POST)
         && ["/api/v2/blobs/", "/api/v2/files", "/api/v2/stages/", "/api/v1/file", "/api/v1/pfs"]
             .iter()
-            .any(|part| path.contains(part));
-    let limit = if sends_file { UPLOAD } else { ANSWER };
+            .any(|part| asked.contains(part));
+    let limit = match sends_file {
+        true => UPLOAD,
+        false if asked == path::CLUSTER_TRAIN => ACCEPT,
+        false => ANSWER,
+    };
     let working = cloud.connections.working(peer);
     let response = match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,

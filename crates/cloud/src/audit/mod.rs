@@ -29,6 +29,11 @@ impl<'a> Deed<'a> {
     pub(crate) fn of(caller: &'a Caller, action: &'static str, object: &'a str) -> Self {
         Deed { username: &caller.username, address: caller.address, action, object }
     }
+
+    /// A name and a password that somebody has sent.
+    pub(crate) fn login(username: &'a str, address: IpAddr) -> Self {
+        Deed { username, address, action: "login", object: "" }
+    }
 }
 
 /// Longer texts are cut: they come from people who may not even be logged in.

@@ -9,7 +9,7 @@ use crate::config::BackendKind;
 use crate::files::content::{self, Manner};
 use crate::files::incoming::pieces;
 use crate::files::service::write;
-use crate::http::{Answer, Body, Parts, Question, Refusal};
+use crate::http::{Address, Answer, Body, Parts, Question, Refusal};
 use crate::jobs;
 use crate::jobs::row::JobRow;
 use axum::Json;
@@ -133,6 +133,7 @@ impl FromRequestParts<Arc<Cloud>> for Node {
         if !unsealed.is_ok_and(|found| found == uid.as_bytes()) {
             return Err(refuse("this token is not that of the job").into());
         }
+        Address::from_request_parts(parts, cloud).await?.refund(cloud);
         cloud.rate.admit(&format!("stage {uid}"))?;
         let gone = || Error::new(Kind::NotFound, "there is no such job").with("job", &uid);
         let job = jobs::service::get(cloud, &uid).await?.ok_or_else(gone)?;
@@ -232,9 +233,12 @@ pub(crate) async fn result(
     }
     let top = locate(&cloud, &node.plan.source, &node.plan.output, Access::Write).await?;
     let place = top.join(&query.path)?;
-    let (room, scratch) = (place.room(&cloud).await?, place.scratch().await?);
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    let length = length.and_then(|text| text.to_str().ok()?.parse().ok());
+    let pieces = pieces(request.into_body());
+    let (room, scratch) = (place.room(&cloud, length).await?, place.scratch().await?);
     let staged = scratch.path().join("data");
-    let (bytes, found) = write(&staged, None, room, pieces(request.into_body())).await?;
+    let (bytes, found) = write(&staged, length, room, pieces).await?;
     if found != query.checksum {
         let message = "the content is not what its checksum says: send it again";
         return Err(Error::new(Kind::Damaged, message).with("path", &query.path).into());

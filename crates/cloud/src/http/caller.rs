@@ -2,7 +2,9 @@
 //! send `Bearer`; a name and a password (`Basic`) are taken too, as the original's server does.
 
 use super::Refusal;
+use super::connection::network;
 use crate::Cloud;
+use crate::config::origin;
 use crate::users::service;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
@@ -35,13 +37,32 @@ pub(crate) struct Admin(pub(crate) Caller);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Address(pub(crate) IpAddr);
 
-impl<S: Send + Sync> FromRequestParts<S> for Address {
+impl FromRequestParts<Arc<Cloud>> for Address {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, cloud: &Arc<Cloud>) -> Result<Self, Refusal> {
         let info = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-        let address = info.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip());
-        Ok(Address(address.to_canonical()))
+        let peer = info.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip());
+        let values = parts.headers.get_all("x-forwarded-for").into_iter();
+        let forwarded: Vec<&str> = values.map(|value| value.to_str().unwrap_or_default()).collect();
+        Ok(Address(origin(peer, &forwarded.join(","), &cloud.config.proxies)))
+    }
+}
+
+impl Address {
+    /// Counts a request of somebody who has not proved who they are.
+    pub(crate) fn admit(self, cloud: &Cloud) -> Result<(), Refusal> {
+        cloud.rate.admit(&self.key())
+    }
+
+    /// They have proved it, and are counted by their name.
+    pub(crate) fn refund(self, cloud: &Cloud) {
+        cloud.rate.refund(&self.key());
+    }
+
+    /// No user's name has a blank.
+    fn key(self) -> String {
+        format!("from {}", network(self.0))
     }
 }
 
@@ -49,13 +70,15 @@ impl FromRequestParts<Arc<Cloud>> for Caller {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, cloud: &Arc<Cloud>) -> Result<Self, Refusal> {
-        let Address(address) = Address::from_request_parts(parts, cloud).await?;
+        let from = Address::from_request_parts(parts, cloud).await?;
+        let address = from.0;
         let caller = match credentials(&parts.headers)? {
             Credentials::Token(token) => service::caller_of_token(cloud, &token, address).await?,
             Credentials::Password { username, password } => {
                 service::caller_of_password(cloud, &username, &password, address).await?
             }
         };
+        from.refund(cloud);
         cloud.rate.admit(&caller.username)?;
         Ok(caller)
     }

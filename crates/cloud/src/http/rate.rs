@@ -32,6 +32,14 @@ impl Rate {
         self.admit_at(caller, Instant::now())
     }
 
+    /// Takes back that a request was counted.
+    pub(crate) fn refund(&self, caller: &str) {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bucket) = buckets.get_mut(caller) {
+            bucket.left = (bucket.left + 1.0).min(self.per_second * 2.0);
+        }
+    }
+
     fn admit_at(&self, caller: &str, now: Instant) -> Result<(), Refusal> {
         let most = self.per_second * 2.0;
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);

@@ -24,6 +24,11 @@ impl Refusal {
         Refusal { error: Error::new(Kind::Unavailable, message), is_too_fast: true }
     }
 
+    /// Whether it would be served a little later.
+    pub(crate) fn is_too_fast(&self) -> bool {
+        self.is_too_fast
+    }
+
     /// The error behind it.
     pub(crate) fn error(&self) -> &Error {
         &self.error

@@ -8,7 +8,7 @@ pub(crate) mod throttle;
 
 use crate::Cloud;
 use crate::audit::Deed;
-use crate::http::{Address, Admin, Answer, Body, Caller, Parts};
+use crate::http::{Address, Admin, Answer, Body, Caller, Parts, Refusal};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -24,14 +24,20 @@ pub(crate) async fn login(
     Body(login): Body<Login>,
 ) -> Answer<Json<Session>> {
     let session = service::login(&cloud, &login.username, &login.password, address).await;
-    let deed = Deed { username: &login.username, address, action: "login", object: "" };
-    cloud.audit(deed, session.as_ref().map_err(|refusal| refusal.error())).await;
+    let outcome = session.as_ref().map_err(|refusal| refusal.error());
+    // Nobody looked at the password of one that came too early, and who sends thousands of them
+    // must neither hold up other changes nor push other entries out of the log.
+    if !session.as_ref().is_err_and(Refusal::is_too_fast) {
+        cloud.audit(Deed::login(&login.username, address), outcome).await;
+    }
     session.map(Json)
 }
 
 /// Revokes the token of the caller.
 pub(crate) async fn logout(State(cloud): State<Arc<Cloud>>, caller: Caller) -> Answer<StatusCode> {
-    service::revoke(&cloud, &caller.username, &caller.token).await?;
+    let revoked = service::revoke(&cloud, &caller.username, &caller.token).await;
+    cloud.audit(Deed::of(&caller, "logout", ""), revoked.as_ref()).await;
+    revoked?;
     Ok(StatusCode::NO_CONTENT)
 }
 

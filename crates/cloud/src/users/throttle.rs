@@ -2,10 +2,15 @@
 //! from that address, are refused for a while, which doubles with each further failure. An attempt
 //! counts from before its password is looked at, so that many at once are not more than one by one.
 //!
+//! Of an address one failure per minute is forgotten: it may be that of an office, where somebody
+//! mistypes a password now and then.
+//!
 //! In memory: a server that is started again forgets. The state is a pure function of what it was
 //! told, with the time given.
 
 use crate::clock::now_ms;
+use crate::http::connection::network;
+use contract::name::check_user;
 use contract::{Error, Kind, Result};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -21,6 +26,8 @@ const PAUSE_MS: u64 = 1000;
 const PAUSE_MS_MAX: u64 = 5 * 60 * 1000;
 /// After this time without a failure everything is forgotten.
 const FORGET_MS: u64 = 15 * 60 * 1000;
+/// How often a failure of an address is forgotten.
+const LEAK_MS: u64 = 60 * 1000;
 const ENTRIES_MAX: usize = 100_000;
 /// How long an attempt waits for others that are under way.
 const WAIT: Duration = Duration::from_secs(10);
@@ -44,9 +51,26 @@ struct Failures {
     /// Attempts that are under way: each may become a failure.
     pending: u32,
     last_ms: u64,
+    /// Up to when failures were forgotten one by one.
+    leaked_ms: u64,
 }
 
 impl Failures {
+    /// Forgets what is old enough.
+    fn age(&mut self, key: &Key, now_ms: u64) {
+        if self.is_old(now_ms) {
+            self.count = 0;
+        }
+        let minutes = now_ms.saturating_sub(self.leaked_ms) / LEAK_MS;
+        self.leaked_ms = match self.count {
+            0 => now_ms,
+            _ => self.leaked_ms + minutes * LEAK_MS,
+        };
+        if matches!(key, Key::Address(_)) {
+            self.count = self.count.saturating_sub(u32::try_from(minutes).unwrap_or(u32::MAX));
+        }
+    }
+
     fn pause_ms(self, free: u32) -> u64 {
         match self.count.checked_sub(free) {
             None => 0,
@@ -95,7 +119,8 @@ impl Throttle {
         let keys = keys(username, address);
         let mut is_full = false;
         for (key, free) in &keys {
-            let failures = map.get(key).copied().unwrap_or_default();
+            let mut failures = map.get(key).copied().unwrap_or_default();
+            failures.age(key, now_ms);
             let until_ms = failures.last_ms.saturating_add(failures.pause_ms(*free));
             if until_ms > now_ms {
                 let seconds = (until_ms - now_ms).div_ceil(1000);
@@ -124,9 +149,7 @@ impl Throttle {
             failures.pending = failures.pending.saturating_sub(1);
             match outcome {
                 Outcome::Failed => {
-                    if failures.is_old(now_ms) {
-                        failures.count = 0;
-                    }
+                    failures.age(key, now_ms);
                     failures.count = failures.count.saturating_add(1);
                     failures.last_ms = now_ms;
                 }
@@ -180,8 +203,10 @@ impl Drop for Attempt<'_> {
     }
 }
 
+/// What nobody can be called counts as one name: it may be long.
 fn keys(username: &str, address: IpAddr) -> [(Key, u32); 2] {
-    [(Key::User(username.to_owned()), FREE), (Key::Address(address), FREE_ADDRESS)]
+    let username = if check_user(username).is_ok() { username } else { "" };
+    [(Key::User(username.to_owned()), FREE), (Key::Address(network(address)), FREE_ADDRESS)]
 }
 
 #[cfg(test)]
@@ -231,6 +256,22 @@ mod tests {
         }
         assert!(throttle.check("another", HERE, 0).is_err());
         throttle.check("another", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 0).unwrap();
+    }
+
+    #[test]
+    fn an_office_in_which_somebody_mistypes_now_and_then_is_not_locked_out() {
+        let throttle = Throttle::default();
+        for number in 0..500 {
+            let (user, now_ms) = (format!("user{}", number % 100), number * 70_000);
+            throttle.check(&user, HERE, now_ms).unwrap();
+            throttle.fail(&user, HERE, now_ms);
+        }
+        // Nor does it forget all of a fast one.
+        let throttle = Throttle::default();
+        for number in 0..60 {
+            throttle.fail(&format!("user{number}"), HERE, number * 1000);
+        }
+        assert!(throttle.check("another", HERE, 61_000).is_err());
     }
 
     #[test]

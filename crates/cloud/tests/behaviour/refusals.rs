@@ -53,6 +53,54 @@ fn who_asks_too_often_is_told_to_wait_and_others_are_not() {
 }
 
 #[test]
+fn strangers_are_told_to_wait_whatever_they_say_they_are() {
+    let cloud = Cloud::with("limits: {requests_per_second: 5}");
+    let wu = cloud.user("wu");
+    let login = json!({"username": "wu", "password": "a password"});
+    let ask = |token: &str| cloud.call(token, "POST", "/api/v2/login", &login).status;
+    let statuses: Vec<u16> = (0..40).map(|_| cloud.get("x", "/api/v2/whoami").status).collect();
+    assert!(statuses.contains(&429) && statuses[0] == 401, "{statuses:?}");
+    // A call that needs no token is not free with a wrong one, or with the right one of somebody.
+    for token in ["", "x", &wu] {
+        let statuses: Vec<u16> = (0..40).map(|_| ask(token)).collect();
+        assert!(statuses.contains(&429), "{statuses:?}");
+    }
+}
+
+#[test]
+fn attempts_that_come_too_early_leave_no_entries_in_the_audit_log() {
+    let cloud = Cloud::start();
+    cloud.user("wu");
+    let login = json!({"username": "wu", "password": "a guess"});
+    let statuses: Vec<u16> =
+        (0..30).map(|_| cloud.call("", "POST", "/api/v2/login", &login).status).collect();
+    let looked_at = statuses.iter().filter(|status| **status == 401).count();
+    assert!(looked_at >= 5 && statuses.contains(&429), "{statuses:?}");
+    let audit = cloud.get(&cloud.admin, "/api/v2/audit?limit=1000").expect(200);
+    let entries = audit["items"].as_array().unwrap().iter();
+    let refused = entries.filter(|entry| entry["outcome"] == "unauthenticated");
+    assert_eq!(refused.count(), looked_at);
+}
+
+#[test]
+fn a_proxy_says_from_where_a_request_came_and_nobody_else_does() {
+    for (yaml, expected) in
+        [("proxies: [127.0.0.0/8]", "203.0.113.9"), ("proxies: [10.0.0.0/8]", "127.0.0.1")]
+    {
+        let cloud = Cloud::with(yaml);
+        // As a request of its own, with a name and a password.
+        let guess = ureq::get(format!("{}/api/v2/whoami", cloud.url))
+            .header("Authorization", "Basic ZXZlOmEgZ3Vlc3M=")
+            .header("X-Forwarded-For", "198.51.100.1, 203.0.113.9");
+        assert!(guess.call().is_err());
+        let audit = cloud.get(&cloud.admin, "/api/v2/audit?limit=1").expect(200);
+        let entry = &audit["items"][0];
+        assert_eq!((&entry["user"], &entry["action"]), (&json!("eve"), &json!("login")));
+        assert_eq!(entry["address"], expected);
+    }
+}
+
+#[test]
 fn a_connection_that_says_nothing_holds_up_nobody() {
     let cloud = Cloud::with("limits: {connections: 8}");
     let address = cloud.url.strip_prefix("http://").unwrap().to_owned();
