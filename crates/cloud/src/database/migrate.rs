@@ -71,6 +71,19 @@ const VERSIONS: &[&[&str]] = &[
     &["CREATE TABLE stages (job TEXT PRIMARY KEY, plan TEXT NOT NULL)"],
     // Why a job is not started, or not seen.
     &["ALTER TABLE jobs ADD COLUMN trouble TEXT NOT NULL DEFAULT 'null'"],
+    // Where results of trainings go, to be found without reading what they fetch.
+    &[
+        "ALTER TABLE stages ADD COLUMN fs_name TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE stages ADD COLUMN output TEXT NOT NULL DEFAULT ''",
+        "CREATE INDEX stages_by_output ON stages (output)",
+    ],
+    // Tokens by which the files of a job are mounted belong to the job.
+    &[
+        "ALTER TABLE tokens ADD COLUMN job TEXT",
+        "CREATE INDEX tokens_of_job ON tokens (job)",
+        "UPDATE tokens SET job = SUBSTR(label, 14) WHERE label LIKE 'files of job %' AND EXISTS \
+     (SELECT 1 FROM jobs WHERE uid = SUBSTR(label, 14) AND jobs.username = tokens.username)",
+    ],
 ];
 
 /// Brings the schema to the newest version. Servers that start together take turns.
@@ -113,4 +126,94 @@ pub(super) async fn migrate(database: &Database) -> Result<()> {
         .await
         .map_err(failed)?;
     write.commit().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::http::Caller;
+    use crate::jobs::service;
+    use crate::{Outside, Server};
+    use contract::api::job::JobQuery;
+    use contract::job::JobSpec;
+    use scheduler::jobs::Paddle;
+    use sqlx::{AnyConnection, Connection};
+    use std::collections::BTreeMap;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    /// What the first release's tables hold of a user and of a job that has ended.
+    async fn first_release(file: &std::path::Path) {
+        std::fs::write(file, "").unwrap();
+        sqlx::any::install_default_drivers();
+        let url = format!("sqlite://{}", file.display());
+        let mut connection = AnyConnection::connect(&url).await.unwrap();
+        for statement in VERSIONS[0] {
+            let statement = statement.replace("{serial}", "INTEGER PRIMARY KEY AUTOINCREMENT");
+            connection.execute(statement.as_str()).await.unwrap();
+        }
+        let spec = JobSpec {
+            name: "old".into(),
+            user: "wu".into(),
+            datacenter: "local".into(),
+            entry: "true".into(),
+            package: "/pfs/local/home/wu/jobs/old".into(),
+            ..JobSpec::default()
+        };
+        let job = format!(
+            "INSERT INTO jobs VALUES ('old-1', 'r', 'old', 'wu', 'local', '{}', NULL, 'ended', \
+             'succeeded', '', 0, 1000, 0, 0, 1, 1, 5, 6, 7, NULL, 0, 0, 0, 0, 1, '[]', '[]', 1, 1)",
+            spec.to_json().unwrap()
+        );
+        let token = |id: &str, label: &str| {
+            format!(
+                "INSERT INTO tokens VALUES ('{id}', '{id}', 'wu', '{label}', 0, 1, {}, 1)",
+                i64::MAX
+            )
+        };
+        for statement in [
+            "CREATE TABLE schema_version (version BIGINT NOT NULL)",
+            "INSERT INTO schema_version VALUES (1)",
+            "INSERT INTO users VALUES ('wu', 'x', 0, 1, 1, 200000)",
+            "INSERT INTO counters VALUES ('change', 1)",
+            &job,
+            &token("a", "files of job old-1"),
+            &token("b", "files of job of mine"),
+        ] {
+            connection.execute(statement).await.unwrap();
+        }
+        connection.close().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_database_of_the_first_release_is_brought_up_to_date_with_what_it_has() {
+        let folder = tempfile::tempdir().unwrap();
+        first_release(&folder.path().join("cloud.db")).await;
+        let mut config = Config::from_yaml("{}").unwrap();
+        config.data_dir = folder.path().to_owned();
+        let outside = Outside {
+            paddle: Paddle { program: "/bin/false".into(), release: "0".to_owned() },
+            paddlecloud: "/bin/false".into(),
+            environment: BTreeMap::new(),
+            exposed: Vec::new(),
+        };
+        let cloud = Server::open(config, outside).await.unwrap().cloud();
+        let wu = Caller {
+            username: "wu".to_owned(),
+            is_admin: false,
+            token: String::new(),
+            expires_ms: 0,
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        };
+        let page = service::list(&cloud, &wu, "local", &JobQuery::default()).await.unwrap();
+        let shown: Vec<_> =
+            page.items.iter().map(|job| (job.name.as_str(), job.ended_ms)).collect();
+        assert_eq!((shown, page.notes.len()), (vec![("old", Some(7))], 0));
+        let row = service::find(&cloud, &wu, "local", "old").await.unwrap();
+        assert_eq!((row.need.cpu_milli, row.trouble), (1000, None));
+        // The token of a job belongs to the job now, and only what is one.
+        let tokens = crate::users::service::tokens(&cloud, "wu").await.unwrap();
+        let own: Vec<&str> = tokens.iter().map(|token| token.id.as_str()).collect();
+        assert_eq!(own, ["b"]);
+    }
 }

@@ -23,7 +23,6 @@ use crate::datacenters::Datacenter;
 use crate::users;
 use axum::Extension;
 use axum::extract::ConnectInfo;
-use contract::api::user::NewToken;
 use contract::path::PfsPath;
 use contract::{Error, Kind, Result};
 use rustix::mount::{UnmountFlags, unmount};
@@ -55,8 +54,6 @@ const READY: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long programs of a job wait for a server that is away.
 const PATIENCE_SECONDS: u64 = 300;
-/// The longest life of a token; it is revoked when its job has ended.
-const TOKEN_SECONDS: u64 = 366 * 24 * 3600;
 /// What each mount may keep in memory.
 const CACHE_MIB: u64 = 64;
 
@@ -134,8 +131,7 @@ pub(super) async fn mount(
     if !is_there(cloud, datacenter, row).await {
         release(cloud, datacenter, row).await?;
         prepare(cloud, &folder, row)?;
-        let new = NewToken { label: label(row), ttl_seconds: TOKEN_SECONDS };
-        let token = users::service::add_token(cloud, &row.username, &new).await?.token;
+        let token = users::service::add_job_token(cloud, &row.username, &row.uid).await?;
         start(cloud, &folder, uid, &token).await?;
     }
     Paths::mounted(&top, row)
@@ -189,7 +185,8 @@ async fn listen(cloud: &Arc<Cloud>, path: &Path) -> Result<()> {
         _ => {}
     }
     let listener = UnixListener::bind(path).map_err(refused)?;
-    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    // Not an address that anybody else has: who asks too often from there stops no mount.
+    let peer = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let app = crate::router::router(Arc::clone(cloud)).layer(Extension(ConnectInfo(peer)));
     let mut stopping = cloud.stopping.clone();
     let ended = async move {
@@ -201,15 +198,7 @@ async fn listen(cloud: &Arc<Cloud>, path: &Path) -> Result<()> {
 /// Unmounts the files of a job, and revokes the token. Doing it again is no error.
 pub(super) async fn release(cloud: &Cloud, datacenter: &Datacenter, row: &JobRow) -> Result<()> {
     let folder = folder(cloud, datacenter, row);
-    let label = label(row);
-    for token in users::service::tokens(cloud, &row.username).await? {
-        if token.label == label {
-            match users::service::revoke(cloud, &row.username, &token.id).await {
-                Err(error) if error.kind() != Kind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-    }
+    users::service::revoke_of_job(cloud, &row.uid).await?;
     blocking(move || {
         // Its process ends by itself when nobody uses it any more.
         let _ = unmount(folder.join("pfs"), UnmountFlags::DETACH);
@@ -224,10 +213,6 @@ pub(super) async fn release(cloud: &Cloud, datacenter: &Datacenter, row: &JobRow
 
 fn folder(cloud: &Cloud, datacenter: &Datacenter, row: &JobRow) -> PathBuf {
     cloud.config.data_dir.join("mounts").join(&datacenter.name).join(&row.uid)
-}
-
-fn label(row: &JobRow) -> String {
-    format!("files of job {}", row.uid)
 }
 
 /// The directory and the configuration of a mount.

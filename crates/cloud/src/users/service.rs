@@ -3,6 +3,7 @@
 use super::password;
 use super::store::{self, TokenRow, UserRow};
 use crate::Cloud;
+use crate::audit::Deed;
 use crate::clock::now_ms;
 use crate::http::{Caller, Refusal};
 use crate::{jobs, random};
@@ -14,6 +15,8 @@ use std::net::IpAddr;
 
 /// The longest life of a token for scripts.
 const TOKEN_SECONDS_MAX: u64 = 10 * 366 * 24 * 3600;
+/// The longest life of a job's token; it is revoked when its job has ended.
+const JOB_TOKEN_MS: u64 = TOKEN_SECONDS_MAX * 1000;
 const LABEL_BYTES_MAX: usize = 200;
 /// A session is renewed when this part of its life is over, so that not every request writes.
 const RENEW_PART: u64 = 10;
@@ -81,7 +84,7 @@ pub(crate) async fn caller_of_token(cloud: &Cloud, token: &str, address: IpAddr)
     if row.expires_ms <= now_ms {
         return refuse("the token has expired: log in again");
     }
-    if !owner.is_enabled {
+    if !owner.is_enabled && row.job.is_none() {
         return refuse("this user was disabled: ask an administrator");
     }
     let expires_ms = renew(cloud, &row, now_ms).await?;
@@ -101,7 +104,15 @@ pub(crate) async fn caller_of_password(
     password: &str,
     address: IpAddr,
 ) -> std::result::Result<Caller, Refusal> {
-    let row = authenticate(cloud, username, password, address).await?;
+    let row = match authenticate(cloud, username, password, address).await {
+        Ok(row) => row,
+        Err(refusal) => {
+            if !refusal.is_too_fast() {
+                cloud.audit(Deed::login(username, address), Err::<(), _>(refusal.error())).await;
+            }
+            return Err(refusal);
+        }
+    };
     Ok(Caller {
         username: row.user.username,
         is_admin: row.user.is_admin,
@@ -125,6 +136,43 @@ pub(crate) async fn add_token(cloud: &Cloud, username: &str, new: &NewToken) -> 
     grant(cloud, owner, &new.label, new.ttl_seconds.saturating_mul(1000), false).await
 }
 
+/// Makes a token by which the files of a job are mounted. It is good until the job has ended,
+/// whatever becomes of its user's password and right to log in: whether their jobs go on is decided
+/// elsewhere.
+pub(crate) async fn add_job_token(cloud: &Cloud, username: &str, job: &str) -> Result<String> {
+    let (token, mut row) = new_token(username, &format!("files of job {job}"), JOB_TOKEN_MS)?;
+    row.job = Some(job.to_owned());
+    let mut write = cloud.database.write().await?;
+    store::add_token(&mut write, &row, &digest(&token)).await?;
+    write.commit().await?;
+    Ok(token)
+}
+
+/// Revokes the tokens of a job.
+pub(crate) async fn revoke_of_job(cloud: &Cloud, job: &str) -> Result<()> {
+    let mut write = cloud.database.write().await?;
+    store::revoke_of_job(&mut write, job).await?;
+    write.commit().await?;
+    cloud.revocations.send_modify(|count| *count += 1);
+    Ok(())
+}
+
+/// A token that nobody has yet.
+fn new_token(username: &str, label: &str, lifetime_ms: u64) -> Result<(String, TokenRow)> {
+    let now_ms = now_ms();
+    let row = TokenRow {
+        id: random::word::<12>()?,
+        username: username.to_owned(),
+        label: label.to_owned(),
+        job: None,
+        is_session: false,
+        created_ms: now_ms,
+        expires_ms: now_ms.saturating_add(lifetime_ms),
+        lifetime_ms,
+    };
+    Ok((random::secret()?, row))
+}
+
 /// Makes a token for a user as they were when they were let in. A password that was changed since,
 /// or a user who was disabled, has revoked all tokens, and this one would have come after that.
 async fn grant(
@@ -134,17 +182,8 @@ async fn grant(
     lifetime_ms: u64,
     is_session: bool,
 ) -> Result<Session> {
-    let now_ms = now_ms();
-    let token = random::secret()?;
-    let row = TokenRow {
-        id: random::word::<12>()?,
-        username: owner.user.username.clone(),
-        label: label.to_owned(),
-        is_session,
-        created_ms: now_ms,
-        expires_ms: now_ms.saturating_add(lifetime_ms),
-        lifetime_ms,
-    };
+    let (token, mut row) = new_token(&owner.user.username, label, lifetime_ms)?;
+    row.is_session = is_session;
     let mut write = cloud.database.write().await?;
     let current = store::user_in(&mut write, &row.username).await?;
     let current = current.filter(|user| user.user.is_enabled && user.password == owner.password);
@@ -152,7 +191,7 @@ async fn grant(
         let message = "the password was changed or the user disabled meanwhile: log in again";
         return Err(Error::new(Kind::Unauthenticated, message));
     };
-    store::sweep_tokens(&mut write, now_ms).await?;
+    store::sweep_tokens(&mut write, row.created_ms).await?;
     store::add_token(&mut write, &row, &digest(&token)).await?;
     write.commit().await?;
     Ok(Session { token, expires_ms: row.expires_ms, user })
@@ -307,16 +346,15 @@ pub(crate) async fn change_user(
 /// was not revoked. A login that is used by following a log is renewed like by any other call.
 pub(crate) async fn is_still_let_in(cloud: &Cloud, caller: &Caller) -> Result<bool> {
     let owner = store::user(&cloud.database, &caller.username).await?;
-    if !owner.is_some_and(|owner| owner.user.is_enabled) {
-        return Ok(false);
-    }
+    let is_enabled = owner.is_some_and(|owner| owner.user.is_enabled);
     if caller.token.is_empty() {
-        return Ok(true);
+        return Ok(is_enabled);
     }
     let now_ms = now_ms();
     match store::token_of_id(&cloud.database, &caller.token).await? {
-        Some(row) if row.expires_ms > now_ms => renew(cloud, &row, now_ms).await.map(|_| true),
-        _ => Ok(false),
+        Some(row) if row.expires_ms <= now_ms || !(is_enabled || row.job.is_some()) => Ok(false),
+        Some(row) => renew(cloud, &row, now_ms).await.map(|_| true),
+        None => Ok(false),
     }
 }
 
@@ -404,5 +442,30 @@ mod tests {
             assert_eq!(error.kind(), Kind::Unauthenticated);
             assert!(tokens(&cloud, "wu").await.unwrap().is_empty());
         }
+    }
+
+    #[tokio::test]
+    async fn the_token_of_a_job_is_good_until_the_job_ends_whatever_becomes_of_its_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let cloud = cloud(&folder).await;
+        let token = add_job_token(&cloud, "wu", "job-1").await.unwrap();
+        let caller = caller_of_token(&cloud, &token, HERE).await.unwrap();
+        assert!(tokens(&cloud, "wu").await.unwrap().is_empty());
+        assert!(revoke(&cloud, "wu", &caller.token).await.is_err());
+        let admin = Caller { username: "admin".to_owned(), is_admin: true, ..caller.clone() };
+        for change in
+            [r#"{"password": "another password"}"#, r#"{"is_enabled": false, "keeps_jobs": true}"#]
+        {
+            let change: UserChange = serde_json::from_str(change).unwrap();
+            assert!(change_user(&cloud, &admin, "wu", &change).await.is_ok());
+            let caller = caller_of_token(&cloud, &token, HERE).await.unwrap();
+            assert!(is_still_let_in(&cloud, &caller).await.unwrap());
+        }
+        // A job that waited is started after that.
+        add_job_token(&cloud, "wu", "job-2").await.unwrap();
+        revoke_of_job(&cloud, "job-1").await.unwrap();
+        assert!(!is_still_let_in(&cloud, &caller).await.unwrap());
+        let error = caller_of_token(&cloud, &token, HERE).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Unauthenticated);
     }
 }

@@ -1,6 +1,6 @@
 //! Rows of users and tokens.
 
-use crate::database::{Database, Write, failed, flag, number, signed, text};
+use crate::database::{Database, Write, failed, flag, number, optional_text, signed, text};
 use contract::Result;
 use contract::api::user::{Token, User};
 use sqlx::any::AnyRow;
@@ -21,6 +21,9 @@ pub(crate) struct TokenRow {
     pub(crate) id: String,
     pub(crate) username: String,
     pub(crate) label: String,
+    /// The job whose files are mounted with it. It is the job's, not its user's: it is neither
+    /// listed nor revoked with the user's own, and good until the job has ended.
+    pub(crate) job: Option<String>,
     /// Whether it came from a login, so that use renews it.
     pub(crate) is_session: bool,
     pub(crate) created_ms: u64,
@@ -53,6 +56,7 @@ fn token_row(row: &AnyRow) -> Result<TokenRow> {
         id: text(row, "id")?,
         username: text(row, "username")?,
         label: text(row, "label")?,
+        job: optional_text(row, "job")?,
         is_session: flag(row, "is_session")?,
         created_ms: number(row, "created_ms")?,
         expires_ms: number(row, "expires_ms")?,
@@ -161,13 +165,13 @@ pub(crate) async fn token_of_id(database: &Database, id: &str) -> Result<Option<
     row.as_ref().map(token_row).transpose()
 }
 
-/// The tokens of a user that have not ended, newest first.
+/// The tokens of a user's own that have not ended, newest first.
 pub(crate) async fn tokens(
     database: &Database,
     username: &str,
     now_ms: u64,
 ) -> Result<Vec<TokenRow>> {
-    let sql = "SELECT * FROM tokens WHERE username = $1 AND expires_ms > $2 \
+    let sql = "SELECT * FROM tokens WHERE username = $1 AND expires_ms > $2 AND job IS NULL \
                ORDER BY created_ms DESC LIMIT 1000";
     let rows = sqlx::query(sql)
         .bind(username)
@@ -181,8 +185,8 @@ pub(crate) async fn tokens(
 /// Keeps a token.
 pub(crate) async fn add_token(write: &mut Write<'_>, row: &TokenRow, hash: &str) -> Result<()> {
     let sql = "INSERT INTO tokens \
-               (id, hash, username, label, is_session, created_ms, expires_ms, lifetime_ms) \
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+               (id, hash, username, label, is_session, created_ms, expires_ms, lifetime_ms, job) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     sqlx::query(sql)
         .bind(&row.id)
         .bind(hash)
@@ -192,6 +196,7 @@ pub(crate) async fn add_token(write: &mut Write<'_>, row: &TokenRow, hash: &str)
         .bind(signed(row.created_ms))
         .bind(signed(row.expires_ms))
         .bind(signed(row.lifetime_ms))
+        .bind(row.job.clone())
         .execute(write.connection())
         .await
         .map_err(failed)?;
@@ -211,7 +216,7 @@ pub(crate) async fn renew(write: &mut Write<'_>, id: &str, expires_ms: u64) -> R
 
 /// Revokes a token. Whether there was one.
 pub(crate) async fn revoke(write: &mut Write<'_>, username: &str, id: &str) -> Result<bool> {
-    let done = sqlx::query("DELETE FROM tokens WHERE id = $1 AND username = $2")
+    let done = sqlx::query("DELETE FROM tokens WHERE id = $1 AND username = $2 AND job IS NULL")
         .bind(id)
         .bind(username)
         .execute(write.connection())
@@ -220,9 +225,19 @@ pub(crate) async fn revoke(write: &mut Write<'_>, username: &str, id: &str) -> R
     Ok(done.rows_affected() > 0)
 }
 
-/// Revokes all tokens of a user.
+/// Revokes the tokens of a job.
+pub(crate) async fn revoke_of_job(write: &mut Write<'_>, job: &str) -> Result<()> {
+    sqlx::query("DELETE FROM tokens WHERE job = $1")
+        .bind(job)
+        .execute(write.connection())
+        .await
+        .map_err(failed)?;
+    Ok(())
+}
+
+/// Revokes all tokens of a user's own.
 pub(crate) async fn revoke_all(write: &mut Write<'_>, username: &str) -> Result<()> {
-    sqlx::query("DELETE FROM tokens WHERE username = $1")
+    sqlx::query("DELETE FROM tokens WHERE username = $1 AND job IS NULL")
         .bind(username)
         .execute(write.connection())
         .await
