@@ -28,6 +28,7 @@ mod lease;
 mod legacy;
 mod links;
 mod logs;
+mod once;
 mod openapi;
 mod packages;
 mod quotas;
@@ -45,6 +46,7 @@ use config::Config as Settings;
 use database::Database;
 use datacenters::Datacenter;
 use files::blobs::Blobs;
+use files::operation::Operations;
 use files::usage::Usages;
 use http::rate::Rate;
 use registries::vault::Vault;
@@ -63,6 +65,8 @@ pub(crate) struct Cloud {
     pub(crate) blobs: Blobs,
     /// How much disk users have.
     pub(crate) usages: Usages,
+    /// Work on files that may outlive the requests for it.
+    pub(crate) operations: Operations,
     pub(crate) vault: Vault,
     pub(crate) throttle: Throttle,
     pub(crate) rate: Rate,
@@ -74,7 +78,7 @@ pub(crate) struct Cloud {
     /// Jobs that are being started.
     pub(crate) starts: Semaphore,
     /// Configurations that are being evaluated.
-    pub(crate) evaluations: Semaphore,
+    pub(crate) evaluations: cluster_train::evaluate::Turns,
     /// What is remembered of trainings whose nodes ask.
     pub(crate) nodes: cluster_train::node::Nodes,
     /// Stores of trainings.

@@ -12,11 +12,10 @@ use crate::http::rate::Rate;
 use crate::registries::vault::Vault;
 use crate::users::admin;
 use crate::users::throttle::Throttle;
-use crate::{Cloud, cluster_train, health, jobs, packages, random, router};
+use crate::{Cloud, cluster_train, health, jobs, once, packages, random, router};
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
-use disk::Access;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustix::fs::{FlockOperation, flock};
 use scheduler::Backend;
@@ -32,8 +31,6 @@ use tokio::sync::{Semaphore, watch};
 const GRACE: Duration = Duration::from_secs(5);
 /// How long the head of a request may take to arrive.
 const HEADER: Duration = Duration::from_secs(30);
-/// Configurations of trainings that are evaluated at the same time: each may use a core and 1 GiB.
-const EVALUATIONS: usize = 2;
 /// How often what has become old is removed.
 const SWEEP: Duration = Duration::from_secs(3600);
 
@@ -119,6 +116,7 @@ impl Server {
             blobs: Blobs::open(&data.join("blobs"))?,
             vault: Vault::open(&data.join("secret.key"))?,
             usages: crate::files::usage::Usages::default(),
+            operations: Default::default(),
             throttle: Throttle::default(),
             rate: Rate::new(limits.requests_per_second),
             connections: Limited::new(
@@ -129,7 +127,7 @@ impl Server {
             followers: Arc::new(Semaphore::new(limits.followers as usize)),
             revocations: watch::Sender::new(0),
             starts: Semaphore::new(limits.starts as usize),
-            evaluations: Semaphore::new(EVALUATIONS),
+            evaluations: Default::default(),
             nodes: Default::default(),
             opened: Default::default(),
             is_isolated: matches!(isolated, Isolated::Yes),
@@ -222,14 +220,10 @@ fn patient(builder: &mut hyper_util::server::conn::auto::Builder<TokioExecutor>)
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER);
 }
 
-/// Removes what has become old, now and then.
+/// Removes what has become old, at the start, for servers that do not live long, and now and then.
 async fn sweep(cloud: Arc<Cloud>) {
     let mut stopping = cloud.stopping.clone();
     loop {
-        tokio::select! {
-            _ = stopping.wait_for(|stopping| *stopping) => return,
-            () = tokio::time::sleep(SWEEP) => {}
-        }
         if let Err(error) = cloud.trim_audit().await {
             tracing::warn!(error = error.chain(), "old audit entries stay for now");
         }
@@ -244,6 +238,10 @@ async fn sweep(cloud: Arc<Cloud>) {
             Ok(())
         })
         .await;
+        tokio::select! {
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+            () = tokio::time::sleep(SWEEP) => {}
+        }
     }
 }
 
@@ -289,15 +287,7 @@ fn lock(data: &Path) -> Result<File> {
 /// A database belongs to one data directory: servers that share the one share the other.
 async fn check_store(database: &Database, data: &Path) -> Result<()> {
     let path = data.join("id");
-    let own = match std::fs::read_to_string(&path) {
-        Ok(text) => text.trim().to_owned(),
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
-            let id = random::word::<20>()?;
-            disk::publish(&path, Access::Private, id.as_bytes())?;
-            id
-        }
-        Err(source) => return Err(unusable(&path)(source)),
-    };
+    let own = once::read_or_draw(&path, random::word::<20>)?;
     let mut write = database.write().await?;
     let row = sqlx::query("SELECT id FROM stores WHERE name = 'data'")
         .fetch_optional(write.connection())

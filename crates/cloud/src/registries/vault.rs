@@ -4,7 +4,6 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use contract::{Error, Kind, Result};
-use disk::Access;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use std::path::Path;
 
@@ -21,15 +20,9 @@ impl Vault {
                            the registries again";
             Error::new(Kind::Damaged, message).with("file", path.display())
         };
-        let bytes = match std::fs::read_to_string(path) {
-            Ok(text) => STANDARD.decode(text.trim()).map_err(|_| damaged())?,
-            Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
-                let key = crate::random::bytes::<KEY_BYTES>()?;
-                disk::publish(path, Access::Private, STANDARD.encode(key).as_bytes())?;
-                key.to_vec()
-            }
-            Err(source) => return Err(crate::files::unusable(path)(source)),
-        };
+        let draw = || crate::random::bytes::<KEY_BYTES>().map(|key| STANDARD.encode(key));
+        let bytes = STANDARD.decode(crate::once::read_or_draw(path, draw)?);
+        let bytes = bytes.map_err(|_| damaged())?;
         let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| damaged())?;
         Ok(Vault(LessSafeKey::new(key)))
     }
