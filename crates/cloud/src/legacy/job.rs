@@ -8,7 +8,7 @@ use crate::audit::Deed;
 use crate::http::{Answer, Body, Caller, Question};
 use crate::jobs::row::JobRow;
 use crate::jobs::service;
-use crate::logs::service::{Wanted, read};
+use crate::logs::service::{Wanted, read_at_once};
 use axum::Json;
 use axum::extract::State;
 use contract::api::job::{JobQuery, Kill, Submit};
@@ -179,12 +179,16 @@ async fn try_submit(cloud: &Arc<Cloud>, caller: &Caller, body: Value) -> Result<
         .map_err(|error| Error::invalid(format!("the body cannot be read: {error}")))?;
     let mut spec = body.spec()?;
     let place = place(cloud, &body.datacenter)?;
-    // The original's place for packages; a package that lies elsewhere in the home is named.
-    let own = PfsPath::home(&place.name, &caller.username)?;
-    let own = own.join(&format!("jobs/{}", body.name))?;
-    let is_named =
-        body.job_package.starts_with("/pfs/") && !service::has_directory(place, &own).await?;
-    let package = if is_named { locate(cloud, &body.job_package)? } else { own };
+    // A package that lies in the cloud is named; another was sent to the original's place for it.
+    let is_named = body.job_package.starts_with("/pfs/");
+    let named = is_named.then(|| locate(cloud, &body.job_package)).transpose()?;
+    // Whether others have it is not for this caller to find out.
+    let is_foreign =
+        |path: &PfsPath| path.owner().is_some_and(|owner| owner != caller.username.as_str());
+    let package = match named {
+        Some(named) if is_foreign(&named) || service::has_directory(place, &named).await? => named,
+        _ => PfsPath::home(&place.name, &caller.username)?.join(&format!("jobs/{}", body.name))?,
+    };
     spec.package = package.to_string();
     let request = crate::random::word::<20>()?;
     let submit = Submit { request, spec, package: None };
@@ -244,7 +248,7 @@ async fn try_logs(cloud: &Cloud, caller: &Caller, query: &LogsQuery) -> Result<S
     let role = (!is_one).then_some(Role::Trainer);
     let wanted = Wanted::of(&row, &LogQuery { worker, role, tail, ..LogQuery::default() })?;
     let datacenter = Arc::clone(cloud.datacenter(&row.datacenter)?);
-    let pieces = read(&datacenter, row, wanted).await?;
+    let (pieces, left) = read_at_once(&datacenter, row, wanted).await?;
     let mut text = String::new();
     let mut last = None;
     for piece in &pieces {
@@ -254,6 +258,9 @@ async fn try_logs(cloud: &Cloud, caller: &Caller, query: &LogsQuery) -> Result<S
             last = Some(&piece.worker);
         }
         text.push_str(&piece.text);
+    }
+    if left > 0 {
+        text.push_str(&format!("\n[{left} bytes more: `paddlecloud logs` shows all]\n"));
     }
     Ok(text)
 }

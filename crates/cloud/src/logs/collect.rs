@@ -3,7 +3,8 @@
 //! Beside each archived log is a note: up to which of the backend's cursors it was copied, and how
 //! long the archive was then. The note is written after the bytes, so after a crash the archive may
 //! be longer than the note says: then the bytes are asked for again from the noted cursor, and as
-//! many as the archive has already are left out. Without a note the log is begun anew.
+//! many as the archive has already are left out. Without a note, or with a damaged one, the log is
+//! begun anew.
 //!
 //! What is too much for the archive is removed from it, but for what somebody who follows and keeps
 //! reading has not read yet. When the job has ended they are waited for, and that is removed, too.
@@ -15,7 +16,7 @@ use crate::datacenters::Datacenter;
 use crate::files::log;
 use crate::jobs::row::JobRow;
 use contract::state::State;
-use contract::{Error, Kind, Result};
+use contract::{Kind, Result};
 use disk::Access;
 use scheduler::backend::{Cursor, LogPiece};
 use scheduler::{JobRecord, ReplicaId};
@@ -49,6 +50,17 @@ struct Progress {
     surplus: u64,
 }
 
+/// What came of a look at the logs of a job.
+pub(crate) struct Collected {
+    /// Whether there was anything new.
+    pub(crate) has_moved: bool,
+    /// Whether the job goes on, or everything that it printed is archived.
+    pub(crate) is_complete: bool,
+}
+
+/// How long to wait for what a job printed last, when its backend says neither what it is nor that
+/// there is no more.
+pub(crate) const LAST_MAX: Duration = Duration::from_secs(600);
 /// How long to wait for followers of a job that has ended before the next look, and at most.
 const WAIT: Duration = Duration::from_millis(20);
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -68,26 +80,31 @@ impl Collector {
         }
     }
 
-    /// Copies what there is; everything, if the job has ended. Whether there was anything.
-    pub(crate) async fn collect(&mut self, record: &JobRecord) -> Result<bool> {
+    /// Copies what there is; everything, if the job has ended.
+    pub(crate) async fn collect(&mut self, record: &JobRecord) -> Result<Collected> {
         let is_over = record.state.is_final();
         let mut has_moved = false;
+        let mut still_since = Instant::now();
         loop {
-            let mut is_complete = true;
+            let (mut moves, mut is_complete) = (false, true);
             for replica in &record.replicas {
                 let (moved, is_done) = self.collect_one(record, replica.replica).await?;
-                has_moved |= moved;
+                moves |= moved;
                 is_complete &= is_done;
             }
-            if has_moved {
+            if moves {
+                (has_moved, still_since) = (true, Instant::now());
                 self.news.tell();
             }
             if !is_over {
-                return Ok(has_moved);
+                return Ok(Collected { has_moved, is_complete: true });
             }
-            if is_complete {
+            if is_complete || still_since.elapsed() >= LAST_MAX {
                 self.shrink().await?;
-                return Ok(has_moved);
+                return Ok(Collected { has_moved, is_complete });
+            }
+            if !moves {
+                tokio::time::sleep(WAIT).await;
             }
         }
     }
@@ -170,14 +187,22 @@ impl Collector {
 /// Finds out how far a log was copied, or begins it.
 fn open(directory: &Path) -> Result<Progress> {
     let note = note(directory);
-    if let Ok(text) = std::fs::read(&note) {
-        let mut progress: Progress = serde_json::from_slice(&text).map_err(|source| {
-            Error::new(Kind::Damaged, "the note beside an archived log cannot be read")
-                .with("file", note.display())
-                .because(source)
-        })?;
-        progress.surplus = log::end(directory)?.saturating_sub(progress.archived);
-        return Ok(progress);
+    let text = match std::fs::read(&note) {
+        Ok(text) => Some(text),
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => None,
+        Err(source) => return Err(crate::files::unusable(&note)(source)),
+    };
+    match text.map(|text| serde_json::from_slice::<Progress>(&text)) {
+        Some(Ok(mut progress)) => {
+            progress.surplus = log::end(directory)?.saturating_sub(progress.archived);
+            return Ok(progress);
+        }
+        // After a power failure it may be empty.
+        Some(Err(error)) => {
+            let file = note.display();
+            tracing::warn!(%file, %error, "a damaged note: the log is copied again");
+        }
+        None => {}
     }
     if directory.exists() {
         disk::remove_tree(directory).map_err(crate::files::unusable(directory))?;
@@ -287,6 +312,26 @@ mod tests {
         log::append(&directory, b"half", KEPT.max, 0).unwrap();
         open(&directory).unwrap();
         assert_eq!(text(&directory), "");
+    }
+
+    #[test]
+    fn a_log_with_a_damaged_note_is_begun_anew() {
+        for damaged in ["", "{"] {
+            let folder = tempfile::tempdir().unwrap();
+            let directory = folder.path().join("trainer-0");
+            let progress = open(&directory).unwrap();
+            take(&directory, progress, piece("one\n", 4), KEPT).unwrap();
+            std::fs::write(note(&directory), damaged).unwrap();
+            let again = open(&directory).unwrap();
+            take(&directory, again, piece("one\ntwo\n", 8), KEPT).unwrap();
+            assert_eq!(text(&directory), "one\ntwo\n");
+        }
+        // What cannot be read now may be there.
+        let folder = tempfile::tempdir().unwrap();
+        log::append(folder.path(), b"kept", KEPT.max, 0).unwrap();
+        std::fs::create_dir(note(folder.path())).unwrap();
+        assert!(open(folder.path()).is_err());
+        assert_eq!(text(folder.path()), "kept");
     }
 
     #[test]

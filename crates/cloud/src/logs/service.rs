@@ -14,9 +14,14 @@ use scheduler::backend::Cursor;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// The most that one piece of an answer holds.
 const PIECE_BYTES_MAX: usize = 256 << 10;
+/// The most that the original's calls, which cannot go on by cursors, answer with.
+const AT_ONCE_BYTES_MAX: usize = 32 << 20;
+/// Answers that are made at the same time: each is in memory as a whole.
+static READS: Semaphore = Semaphore::const_new(4);
 const TAIL_LINES_MAX: u32 = 1_000_000;
 
 /// What a query asks for.
@@ -186,6 +191,15 @@ impl Reader {
         Some(pieces)
     }
 
+    /// How many bytes of what is wanted it has not read.
+    fn left(&self, logs: &Path) -> Result<u64> {
+        let mut left = 0;
+        for (replica, place) in &self.places {
+            left += log::end(&logs.join(replica.to_string()))?.saturating_sub(place.at);
+        }
+        Ok(left)
+    }
+
     /// How far it is.
     pub(crate) fn places(&self) -> impl Iterator<Item = (ReplicaId, u64)> {
         self.places.iter().map(|(replica, place)| (*replica, place.at))
@@ -217,11 +231,28 @@ pub(crate) async fn read(
     row: JobRow,
     wanted: Wanted,
 ) -> Result<Vec<LogPiece>> {
-    let datacenter = Arc::clone(datacenter);
+    let (mut reader, is_over) = (Reader::new(&row, wanted), row.state.is_final());
+    let logs = datacenter.store.logs(&row.uid);
+    let _turn = READS.acquire().await;
+    blocking(move || reader.next(&logs, is_over, ANSWER_BYTES_MAX)).await
+}
+
+/// As [`read`], with several answers as one, and how many bytes of it are left out.
+pub(crate) async fn read_at_once(
+    datacenter: &Arc<Datacenter>,
+    row: JobRow,
+    wanted: Wanted,
+) -> Result<(Vec<LogPiece>, u64)> {
+    let (mut reader, is_over) = (Reader::new(&row, wanted), row.state.is_final());
+    let logs = datacenter.store.logs(&row.uid);
+    let _turn = READS.acquire().await;
     blocking(move || {
-        let logs = datacenter.store.logs(&row.uid);
-        let mut reader = Reader::new(&row, wanted);
-        reader.next(&logs, row.state.is_final(), ANSWER_BYTES_MAX)
+        let pieces = reader.next(&logs, is_over, AT_ONCE_BYTES_MAX)?;
+        let bytes: usize = pieces.iter().map(|piece| piece.text.len()).sum();
+        // What is printed meanwhile, and half of a character, are not left out.
+        let is_cut = bytes >= AT_ONCE_BYTES_MAX / 2;
+        let left = if is_cut { reader.left(&logs)? } else { 0 };
+        Ok((pieces, left))
     })
     .await
 }

@@ -61,7 +61,7 @@ pub struct MetricsLine {
 /// How many lines of each replica are shown if nobody says.
 pub const TAIL_LINES: u32 = 10;
 /// The most text of an answer that is not a stream; the rest is asked for by cursors.
-pub const ANSWER_BYTES_MAX: usize = 32 << 20;
+pub const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// A follower hears at least an empty line so often, so that it can tell a quiet job from a server
 /// that is gone.
 pub const HEARTBEAT_SECONDS: u64 = 15;
