@@ -90,8 +90,7 @@ impl Datacenter {
         if own.backend == BackendKind::Local {
             match isolation {
                 Isolated::Yes => {
-                    let hidden = [Some(data.clone()), directory];
-                    let hidden = hidden.into_iter().flatten().collect();
+                    let hidden = service_directories(config);
                     sandbox = Some(Sandbox { exposed: outside.exposed.clone(), hidden });
                 }
                 Isolated::No(why) => notes.push(format!("jobs are not kept apart here: {why}")),
@@ -116,6 +115,16 @@ impl Datacenter {
     }
 }
 
+/// The directories that are the service's own, of all datacenters: no job sees them, but for the
+/// parts that it is given.
+fn service_directories(config: &Config) -> Vec<PathBuf> {
+    let files = config.datacenters.iter().filter_map(|own| match &own.files {
+        Some(Location::Directory(path)) => Some(path.clone()),
+        _ => None,
+    });
+    std::iter::once(config.data_dir.clone()).chain(files).collect()
+}
+
 impl Datacenter {
     /// Whether each user's files and processes have a user id of their own.
     pub(crate) fn has_uids(&self) -> bool {
@@ -132,4 +141,18 @@ pub(crate) enum Isolated {
     Yes,
     /// It cannot, for this reason.
     No(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn jobs_of_one_datacenter_do_not_see_the_files_of_another() {
+        let yaml = "data_dir: /srv/cloud\n\
+                    datacenters: [{name: a, files: /mnt/a}, {name: b, files: /mnt/b}, {name: c}]";
+        let hidden = service_directories(&Config::from_yaml(yaml).unwrap());
+        assert_eq!(hidden, ["/srv/cloud", "/mnt/a", "/mnt/b"].map(Path::new));
+    }
 }

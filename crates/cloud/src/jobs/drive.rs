@@ -5,10 +5,11 @@ use super::reconcile::{self, Observed, Step, decide, decide_retry};
 use super::row::{JobRow, Stage, Trouble};
 use super::{mounts, start, store};
 use crate::Cloud;
+use crate::blocking::blocking;
 use crate::clock::now_ms;
 use crate::datacenters::Datacenter;
 use crate::lease;
-use crate::logs::collect::Collector;
+use crate::logs::collect::{Collected, Collector, LAST_MAX};
 use contract::state::{JobState, State};
 use contract::{Error, Kind, Result};
 use scheduler::JobRecord;
@@ -191,6 +192,10 @@ impl Driver {
 
     /// Notes that it could not be started, and when that is tried again, if it is.
     async fn not_started(&mut self, error: &Error, is_answering: bool) -> Result<Turn> {
+        let fresh = store::get(&self.cloud.database, &self.row.uid).await?;
+        if let Some(row) = fresh.filter(|row| row.kill_ms.is_some()) {
+            return self.end(JobState::Killed, reconcile::killed_before_start(&row)).await;
+        }
         let (now_ms, attempts) = (now_ms(), self.row.attempts + 1);
         let trouble = self.trouble(error);
         let failed_for_ms = now_ms.saturating_sub(trouble.since_ms);
@@ -278,7 +283,9 @@ impl Driver {
     async fn placed(&mut self, event: &str) -> Result<Turn> {
         self.change(Some(event.to_owned()), |row| {
             row.stage = Stage::Placed;
-            row.reason = String::new();
+            if row.kill_ms.is_none() {
+                row.reason = String::new();
+            }
             row.trouble = None;
             row.started_ms = row.started_ms.or_else(|| Some(now_ms()));
         })
@@ -288,16 +295,22 @@ impl Driver {
 
     /// Notes how the job is and archives what it printed; when it has ended, all of it first.
     async fn look(&mut self, record: &JobRecord) -> Result<Turn> {
-        let has_printed = self.collector.collect(record).await?;
+        let Collected { has_moved, is_complete } = self.collector.collect(record).await?;
         let (next, events) = reconcile::apply(&self.row, record);
         if next == self.row && events.is_empty() {
-            return Ok(if has_printed { Turn::Moved } else { Turn::Still });
+            return Ok(if has_moved { Turn::Moved } else { Turn::Still });
         }
         let mut write = lease::write(&self.cloud, &self.datacenter.name).await?;
         let Some(fresh) = store::get_in(&mut write, &self.row.uid).await? else {
             return Ok(Turn::Done);
         };
-        let (mut next, events) = reconcile::apply(&fresh, record);
+        let (mut next, mut events) = reconcile::apply(&fresh, record);
+        if !is_complete {
+            let seconds = LAST_MAX.as_secs();
+            events.push(format!(
+                "its last output is missing: the place that ran it had none to give for {seconds} s"
+            ));
+        }
         let now_ms = now_ms();
         for event in &events {
             let most = self.cloud.config.limits.events;
@@ -332,19 +345,22 @@ impl Driver {
     }
 
     async fn forgotten(&mut self) -> Result<Turn> {
+        self.release().await?;
+        let row = store::get(&self.cloud.database, &self.row.uid).await?;
+        let is_removed = row.is_some_and(|row| row.is_removed_at_end);
+        if is_removed {
+            // Before its row: logs without a job would stay for ever.
+            let (datacenter, uid) = (Arc::clone(&self.datacenter), self.row.uid.clone());
+            blocking(move || datacenter.store.remove_logs(&uid)).await?;
+        }
         let mut write = lease::write(&self.cloud, &self.datacenter.name).await?;
         let fresh = store::get_in(&mut write, &self.row.uid).await?;
         match fresh.is_some_and(|row| row.is_removed_at_end) {
-            true => {
-                store::remove(&mut write, &self.row.uid).await?;
-                write.commit().await?;
-                self.datacenter.store.remove_logs(&self.row.uid)?;
-            }
-            false => {
-                store::set_forgotten(&mut write, &self.row.uid).await?;
-                write.commit().await?;
-            }
+            true if !is_removed => return Ok(Turn::Moved),
+            true => store::remove(&mut write, &self.row.uid).await?,
+            false => store::set_forgotten(&mut write, &self.row.uid).await?,
         }
+        write.commit().await?;
         Ok(Turn::Done)
     }
 

@@ -20,6 +20,7 @@
 //! A job is forgotten by its backend only after its end is in the database, so it is never taken
 //! for one that was not started, and never runs twice.
 
+use super::need::Need;
 use super::row::{JobRow, Stage, worker_name};
 use contract::Kind;
 use contract::api::job::Worker;
@@ -71,15 +72,17 @@ pub(crate) enum Step {
 /// What to do next for a job.
 pub(crate) fn decide(now_ms: u64, row: &JobRow, observed: &Observed) -> Step {
     let is_killed = row.kill_ms.is_some();
-    let killed = |reason: &str| Step::End { state: JobState::Killed, reason: reason.to_owned() };
+    let killed = |reason: String| Step::End { state: JobState::Killed, reason };
     match (row.stage, observed) {
-        (Stage::Queued, _) if is_killed => killed("killed before it started"),
+        (Stage::Queued, _) if is_killed => killed("killed before it started".to_owned()),
         (Stage::Queued, _) => Step::Wait,
         (Stage::Admitted, Observed::Known(_)) => Step::TakeOver,
-        (Stage::Admitted, Observed::Unknown) if is_killed => killed("killed before it started"),
+        (Stage::Admitted, Observed::Unknown) if is_killed => killed(killed_before_start(row)),
         (Stage::Admitted, Observed::Unknown) if row.retry_ms > now_ms => Step::Wait,
         (Stage::Admitted, Observed::Unknown) => Step::Start,
-        (Stage::Placed, Observed::Unknown) if is_killed => killed("killed"),
+        (Stage::Placed, Observed::Unknown) if is_killed => {
+            killed(if row.reason.is_empty() { "killed".to_owned() } else { row.reason.clone() })
+        }
         (Stage::Placed, Observed::Unknown) => Step::End {
             state: JobState::Failed,
             reason: "everything of the job is gone from the place that ran it".to_owned(),
@@ -100,6 +103,14 @@ pub(crate) fn decide(now_ms: u64, row: &JobRow, observed: &Observed) -> Step {
         }
         (Stage::Ended, Observed::Known(_)) => Step::Wait,
         (Stage::Ended, Observed::Unknown) => Step::Forgotten,
+    }
+}
+
+/// Why a job ends that was admitted, and that somebody wants to end: the row says who.
+pub(crate) fn killed_before_start(row: &JobRow) -> String {
+    match row.reason.as_str() {
+        "" => "killed before it started".to_owned(),
+        who => format!("{who}, before it started"),
     }
 }
 
@@ -157,7 +168,11 @@ pub(crate) fn apply(row: &JobRow, record: &JobRecord) -> (JobRow, Vec<String>) {
             message: replica.message.clone().unwrap_or_default(),
         })
         .collect();
-    next.trainers = record.trainers;
+    if next.trainers != record.trainers {
+        // Scaled by a server that died before it noted that.
+        next.trainers = record.trainers;
+        next.need = Need::of(&next.spec, next.trainers);
+    }
     let own = row.notes.iter().filter(|note| !record.notes.contains(note)).cloned();
     let fresh = record.notes.iter().filter(|note| !row.notes.contains(note));
     let mut events: Vec<String> = fresh.cloned().collect();
@@ -286,6 +301,25 @@ mod tests {
         let row = JobRow { retry_ms: 100, ..row(Stage::Admitted) };
         assert_eq!(decide(99, &row, &Observed::Unknown), Step::Wait);
         assert_eq!(decide(100, &row, &Observed::Unknown), Step::Start);
+    }
+
+    #[test]
+    fn a_job_that_is_killed_while_it_starts_says_who_wanted_it() {
+        let reason = "wu asked to end it".to_owned();
+        let row = JobRow { kill_ms: Some(5), reason, ..row(Stage::Admitted) };
+        let end = |reason: &str| Step::End { state: JobState::Killed, reason: reason.to_owned() };
+        let expected = end("wu asked to end it, before it started");
+        assert_eq!(decide(10, &row, &Observed::Unknown), expected);
+        let row = JobRow { stage: Stage::Placed, ..row };
+        assert_eq!(decide(10, &row, &Observed::Unknown), end("wu asked to end it"));
+    }
+
+    #[test]
+    fn a_job_that_was_scaled_by_a_server_that_died_counts_as_large_as_it_is() {
+        let row = row(Stage::Placed);
+        let record = JobRecord { state: JobState::Running, trainers: 5, ..JobRecord::default() };
+        let (next, _) = apply(&row, &record);
+        assert_eq!((next.trainers, next.need), (5, Need::of(&row.spec, 5)));
     }
 
     #[test]

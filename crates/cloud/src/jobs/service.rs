@@ -529,8 +529,11 @@ async fn remove_row(cloud: &Cloud, row: &JobRow) -> Result<()> {
         place.wake.notify_one();
         return Ok(());
     }
-    store::remove(&mut write, &row.uid).await?;
-    write.commit().await?;
+    drop(write);
     let uid = row.uid.clone();
-    blocking(move || place.store.remove_logs(&uid)).await
+    // Before its row: logs without a job would stay for ever.
+    blocking(move || place.store.remove_logs(&uid)).await?;
+    let mut write = cloud.database.write().await?;
+    store::remove(&mut write, &row.uid).await?;
+    write.commit().await
 }

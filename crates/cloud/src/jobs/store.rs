@@ -349,7 +349,7 @@ pub(super) async fn remove(write: &mut Write<'_>, uid: &str) -> Result<()> {
     Ok(())
 }
 
-/// Adds an event, as long as there are fewer than `most`.
+/// Adds an event, and keeps the newest `most`: the last ones say how the job ended.
 pub(super) async fn add_event(
     write: &mut Write<'_>,
     uid: &str,
@@ -357,14 +357,20 @@ pub(super) async fn add_event(
     event: &str,
     most: u32,
 ) -> Result<()> {
-    let sql = "INSERT INTO events (job, number, at_ms, text) \
-               SELECT $1, (SELECT COUNT(*) + 1 FROM events WHERE job = $1), $2, $3 \
-               WHERE (SELECT COUNT(*) FROM events WHERE job = $1) < $4";
-    sqlx::query(sql)
+    let sql = "INSERT INTO events (job, number, at_ms, text) VALUES \
+               ($1, (SELECT COALESCE(MAX(number), 0) + 1 FROM events WHERE job = $1), $2, $3) \
+               RETURNING number";
+    let row = sqlx::query(sql)
         .bind(uid)
         .bind(signed(at_ms))
         .bind(event)
-        .bind(i64::from(most))
+        .fetch_one(write.connection())
+        .await
+        .map_err(failed)?;
+    let newest = number(&row, "number")?;
+    sqlx::query("DELETE FROM events WHERE job = $1 AND number <= $2")
+        .bind(uid)
+        .bind(signed(newest) - i64::from(most))
         .execute(write.connection())
         .await
         .map_err(failed)?;
@@ -519,4 +525,23 @@ pub(super) async fn set_forgotten(write: &mut Write<'_>, uid: &str) -> Result<()
         .await
         .map_err(failed)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_newest_events_of_a_job_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open_file(&folder.path().join("db")).await.unwrap();
+        let mut write = database.write().await.unwrap();
+        for number in 1..=5 {
+            add_event(&mut write, "ctr-1", number, &format!("event {number}"), 3).await.unwrap();
+        }
+        write.commit().await.unwrap();
+        let events = events(&database, "ctr-1").await.unwrap();
+        let texts: Vec<&str> = events.iter().map(|event| event.text.as_str()).collect();
+        assert_eq!(texts, ["event 3", "event 4", "event 5"]);
+    }
 }
