@@ -60,7 +60,9 @@ def test_a_package_in_the_cloud_has_the_configurations_name_of_the_datacenter(ho
     assert client.datacenter == "local"
     client.submit(package(home, "echo first\n"), name="first", entry="sh run.sh")
     client.wait("first", timeout=60)
-    there = client.submit("/pfs/dc/home/admin/jobs/first", name="there", entry="sh run.sh")
+    there = client.submit(
+        "/pfs/dc/home/admin/jobs/first", name="there", entry="sh run.sh", min_instance=1
+    )
     detail = client.wait(there.uid, timeout=60)
     assert (detail.state, detail.package) == ("succeeded", None)
     assert detail.spec["package"] == "/pfs/local/home/admin/jobs/first"

@@ -176,7 +176,8 @@ class Client(Files):
 
         Everything else is as the flags of `paddlecloud submit`.
         """
-        if not faulttolerant and (min_instance is not None or max_instance is not None):
+        # 1 is the original's own default, and means nothing.
+        if not faulttolerant and not {min_instance, max_instance} <= {None, 1}:
             raise errors.InvalidError(
                 "min_instance and max_instance are for jobs whose size may change: add "
                 "faulttolerant=True"
