@@ -1,5 +1,6 @@
 //! A node of a training, as it talks to its receiver: it fetches its share of the data and sends its
-//! results. A receiver that is away for some minutes, to be started again for example, is waited for.
+//! results. A receiver that is away for some minutes, to be started again for example, is waited for,
+//! unless the node is to end.
 
 use crate::body;
 use crate::client::get;
@@ -18,7 +19,8 @@ use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 use ureq::http::{Method, Response};
 
 /// A receiver, asked by one of the nodes of a job.
@@ -32,16 +34,27 @@ pub struct Receiver {
     rank: u32,
     /// Is told, in a line, what is worth knowing and no error.
     notice: fn(&str),
+    /// Set when the node is to end: then nothing is fetched and nobody waited for.
+    ending: Arc<AtomicBool>,
 }
 
 /// What is fetched at a time, and by how many threads.
 const PART_BYTES: u64 = 8 << 20;
 const THREADS: usize = 6;
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
+/// How long a receiver may take to answer once it has a result, beside the time that its store takes
+/// for the bytes, at the slowest rate that a store may have.
+const KEEP: Duration = Duration::from_secs(60);
+const STORE_BYTES_PER_SECOND: u64 = 4 << 20;
 
 impl Receiver {
-    /// Nothing is asked yet.
-    pub fn open(stage: &Stage, rank: u32, notice: fn(&str)) -> Result<Receiver> {
+    /// Nothing is asked yet. Once `ending` is set only results are sent.
+    pub fn open(
+        stage: &Stage,
+        rank: u32,
+        ending: Arc<AtomicBool>,
+        notice: fn(&str),
+    ) -> Result<Receiver> {
         let refused = |source| Error::io("cannot keep a certificate", source);
         let mut file = tempfile::NamedTempFile::new().map_err(refused)?;
         file.write_all(stage.ca.as_bytes()).map_err(refused)?;
@@ -64,13 +77,15 @@ impl Receiver {
             authorization: format!("{SCHEME} {}", stage.token),
             rank,
             notice,
+            ending,
         })
     }
 
     /// What this node fetches.
     pub fn share(&self) -> Result<Share> {
         let path = format!("{}?rank={}", path::fill(path::STAGE, &[&self.job]), self.rank);
-        let bytes = self.ask(&get(path, "ask for the list of its data"))?;
+        let bytes =
+            self.patiently(|| self.whole(&get(path.clone(), "ask for the list of its data")))?;
         body::decode(&bytes, "ask for the list of its data")
     }
 
@@ -85,7 +100,7 @@ impl Receiver {
             what,
             answer: None,
         };
-        Ok(body::decode::<Awaited>(&self.ask(&call)?, what)?.ranks)
+        Ok(body::decode::<Awaited>(&self.patiently(|| self.whole(&call))?, what)?.ranks)
     }
 
     /// Fetches all files of a share, several parts at a time. Each part is checked by its checksum
@@ -193,19 +208,17 @@ impl Receiver {
             content: Content::Stream(bytes, &open),
             repeat: Repeat::Safe,
             what: "send a result",
-            answer: None,
+            answer: Some(time_to_keep(bytes)),
         };
-        self.ask(&call).map(|_| ())
+        // Also when the node is to end: what it has done is not lost.
+        retry::patiently(OUTAGE_MAX, self.notice, || self.whole(&call)).map(|_| ())
     }
 
-    fn ask(&self, call: &Call<'_>) -> Result<Vec<u8>> {
-        self.patiently(|| {
-            let mut answer = self.once(call)?;
-            let read = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
-            read.map_err(|source| {
-                Error::new(Kind::Unavailable, "the answer broke off").because(source)
-            })
-        })
+    /// Asks once, for an answer of moderate length.
+    fn whole(&self, call: &Call<'_>) -> Result<Vec<u8>> {
+        let mut answer = self.once(call)?;
+        let read = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        read.map_err(|source| Error::new(Kind::Unavailable, "the answer broke off").because(source))
     }
 
     /// Asks by the way that has led to the receiver; until one has, by all.
@@ -225,7 +238,8 @@ impl Receiver {
             }
         }
         let nowhere = || Error::invalid("the job does not say where its receiver is");
-        Err(refusal.or(outage).unwrap_or_else(nowhere))
+        // Who refuses may be a stranger as long as somebody else does not answer.
+        Err(outage.or(refusal).unwrap_or_else(nowhere))
     }
 
     fn exchange(&self, way: usize, call: &Call<'_>) -> Result<Response<ureq::Body>> {
@@ -240,8 +254,17 @@ impl Receiver {
     }
 
     fn patiently<T>(&self, ask: impl Fn() -> Result<T>) -> Result<T> {
-        retry::patiently(OUTAGE_MAX, self.notice, ask)
+        retry::patiently(OUTAGE_MAX, self.notice, || match self.ending.load(Ordering::Relaxed) {
+            true => Err(Error::new(Kind::Interrupted, "asked to end before the training began")),
+            false => ask(),
+        })
     }
+}
+
+/// How long a receiver may take to put a result of this length into its store: it answers when the
+/// result is there.
+fn time_to_keep(bytes: u64) -> Duration {
+    KEEP + Duration::from_secs(bytes / STORE_BYTES_PER_SECOND)
 }
 
 /// Where a file of a share goes. The receiver is trusted with the data, not with the machine.
@@ -286,6 +309,62 @@ mod tests {
         }
     }
 
+    fn stage(url: String, others: Vec<String>) -> Stage {
+        Stage { url, others, ca: String::new(), job: "job".into(), token: "token".into() }
+    }
+
+    fn receiver(stage: &Stage) -> Receiver {
+        Receiver::open(stage, 0, Arc::default(), |_| ()).unwrap()
+    }
+
+    /// Answers a request with each of these, one after the other; where.
+    fn serve(answers: Vec<Vec<u8>>) -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for body in answers {
+                let (mut connection, _) = listener.accept().unwrap();
+                let _ = connection.read(&mut [0; 4096]).unwrap();
+                let length = body.len();
+                let head =
+                    format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close");
+                connection.write_all(format!("{head}\r\n\r\n").as_bytes()).unwrap();
+                connection.write_all(&body).unwrap();
+            }
+        });
+        url
+    }
+
+    #[test]
+    fn a_part_that_arrives_damaged_is_fetched_again() {
+        let content = b"1 2 3\n";
+        let sum = contract::checksum::Checksum::of(content).0;
+        let (whole, mut damaged) = ([&content[..], &sum].concat(), [&content[..], &sum].concat());
+        damaged[2] ^= 1;
+        let receiver = receiver(&stage(serve(vec![damaged, whole]), vec![]));
+        let file = SharedFile { number: 0, target: "train/a".into(), bytes: 6 };
+        let share = Share { files: vec![file], ..Share::default() };
+        let workspace = tempfile::tempdir().unwrap();
+        receiver.fetch(&share, workspace.path(), |_, _| Ok(())).unwrap();
+        assert_eq!(std::fs::read(workspace.path().join("train/a")).unwrap(), content);
+    }
+
+    #[test]
+    fn a_node_that_is_to_end_waits_for_no_receiver() {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let stage = stage(format!("http://{nobody}"), vec![]);
+        let ending = Arc::new(AtomicBool::new(true));
+        let receiver = Receiver::open(&stage, 0, ending, |_| ()).unwrap();
+        assert_eq!(receiver.ready().unwrap_err().kind(), Kind::Interrupted);
+    }
+
+    #[test]
+    fn a_large_result_has_the_time_that_a_slow_store_takes() {
+        assert_eq!(time_to_keep(0), KEEP);
+        // An HDFS that writes 10 MB/s.
+        assert!(time_to_keep(20 << 30) > Duration::from_secs(2048));
+    }
+
     /// Answers one request; where.
     fn server(status: &'static str, body: &'static str) -> String {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -307,16 +386,19 @@ mod tests {
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let stranger = server("404 Not Found", "nothing here");
         let receiver = server("200 OK", "{\"ranks\":[3]}");
-        let stage = Stage {
-            url: format!("http://{nobody}"),
-            others: vec![stranger, receiver],
-            ca: String::new(),
-            job: "job".into(),
-            token: "token".into(),
-        };
-        let receiver = Receiver::open(&stage, 0, |_| ()).unwrap();
+        let receiver = self::receiver(&stage(format!("http://{nobody}"), vec![stranger, receiver]));
         assert_eq!(receiver.ready().unwrap(), [3]);
         assert_eq!(receiver.used.get(), Some(&2));
+    }
+
+    /// The receiver is started again, and somebody else listens at another of its addresses.
+    #[test]
+    fn the_refusal_of_a_stranger_does_not_end_the_wait_for_the_receiver() {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let stranger = server("404 Not Found", "nothing here");
+        let receiver = receiver(&stage(format!("http://{nobody}"), vec![stranger]));
+        let error = receiver.once(&get("/".to_owned(), "ask")).unwrap_err();
+        assert!(error.kind().is_retryable(), "{error}");
     }
 
     #[test]

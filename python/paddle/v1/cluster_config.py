@@ -27,8 +27,12 @@ def main(arguments: Sequence[str]) -> int:
         answer = read(arguments)
     except errors.Error as error:
         answer = {"refused": str(error)}
+    try:
+        text = json.dumps(answer, allow_nan=False)
+    except ValueError:
+        text = json.dumps({"refused": "cluster_config(…) has a number that is none (nan or inf)"})
     sys.stdout.flush()
-    print(f"\n{MARK} {json.dumps(answer)}", flush=True)
+    print(f"\n{MARK} {text}", flush=True)
     return 0
 
 

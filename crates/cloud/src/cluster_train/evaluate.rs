@@ -12,10 +12,51 @@ use scheduler::local::trial::{Allowance, Apart, Trial, run};
 use scheduler::submission::{Mount, RunAs, Sandbox};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Whose configuration is evaluated when: each may use a core and 1 GiB, so few at the same time, and
+/// one of each user, who else could keep all others waiting.
+pub(crate) struct Turns {
+    few: Arc<Semaphore>,
+    users: Mutex<HashMap<String, Arc<Semaphore>>>,
+}
+
+/// Held while a configuration is evaluated.
+pub(super) struct Turn {
+    _own: OwnedSemaphorePermit,
+    _one_of_few: OwnedSemaphorePermit,
+}
+
+/// Configurations that are evaluated at the same time.
+const EVALUATIONS: usize = 2;
+
+impl Default for Turns {
+    fn default() -> Self {
+        Turns { few: Arc::new(Semaphore::new(EVALUATIONS)), users: Mutex::default() }
+    }
+}
+
+impl Turns {
+    /// Waits for the turn of a user.
+    pub(super) async fn wait(&self, username: &str) -> Result<Turn> {
+        let own = {
+            let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those of whom nothing is evaluated, and nothing waits.
+            users.retain(|_, own| Arc::strong_count(own) > 1);
+            let own = users.entry(username.to_owned());
+            Arc::clone(own.or_insert_with(|| Arc::new(Semaphore::new(1))))
+        };
+        let stopping = |_| Error::new(Kind::Unavailable, "the server is stopping");
+        let own = own.acquire_owned().await.map_err(stopping)?;
+        let one_of_few = Arc::clone(&self.few).acquire_owned().await.map_err(stopping)?;
+        Ok(Turn { _own: own, _one_of_few: one_of_few })
+    }
+}
 
 /// What a configuration says.
 #[derive(Debug, Default, Deserialize)]
@@ -106,7 +147,10 @@ pub(super) async fn evaluate(
     let answer = tried.output.lines().rev().find_map(|line| line.strip_prefix(MARK));
     let answer: Option<Evaluated> = answer.and_then(|json| serde_json::from_str(json).ok());
     let evaluated = answer.ok_or_else(|| {
-        let text = tried.output.trim();
+        // Its answer has secrets: `fs_ugi`.
+        let lines = tried.output.lines().filter(|line| !line.starts_with(MARK));
+        let text = lines.collect::<Vec<_>>().join("\n");
+        let text = text.trim();
         let skipped = text.chars().count().saturating_sub(TOLD_CHARACTERS_MAX);
         let told: String = text.chars().skip(skipped).collect();
         let code = tried.code;
@@ -122,24 +166,37 @@ pub(super) async fn evaluate(
     }
 }
 
-/// The configuration and Python files beside it and in `thirdparty/<name>`, but no private paddle:
-/// its compiled half stays behind.
+/// The configuration and Python files beside it and in `thirdparty/<name>`, as far as they are not
+/// too large, the configuration's own first. Nothing of a package that has a compiled part: half of
+/// it would hide the whole one that the server has, such as its numpy or its paddle.
 fn copied(manifest: &Manifest) -> Vec<(String, PackageFile)> {
-    let is_private = |path: &str| {
-        let mut parts = path.split('/').skip(2);
-        path.starts_with("thirdparty/") && matches!(parts.next(), Some("paddle" | "recordio"))
-    };
-    let mut bytes = 0;
-    manifest
+    let compiled: BTreeSet<&str> = manifest
         .files
-        .iter()
-        .filter(|(path, _)| !path.contains('/') || (path.ends_with(".py") && !is_private(path)))
+        .keys()
+        .filter(|path| path.ends_with(".so") || path.contains(".so."))
+        .filter_map(|path| package_of(path))
+        .chain(["paddle", "recordio"])
+        .collect();
+    let is_half = |path: &str| package_of(path).is_some_and(|package| compiled.contains(package));
+    let (own, sent): (Vec<_>, Vec<_>) =
+        manifest.files.iter().partition(|(path, _)| !path.contains('/'));
+    let sent = sent.into_iter().filter(|(path, _)| path.ends_with(".py") && !is_half(path));
+    let mut bytes = 0;
+    own.into_iter()
+        .chain(sent)
         .take_while(|(_, file)| {
             bytes += file.bytes;
             bytes <= COPIED_BYTES_MAX
         })
         .map(|(path, file)| (path.clone(), file.clone()))
         .collect()
+}
+
+/// The package of Python in `thirdparty/<name>` that a file is in: a directory.
+fn package_of(path: &str) -> Option<&str> {
+    let mut parts = path.strip_prefix("thirdparty/")?.split('/').skip(1);
+    let package = parts.next()?;
+    parts.next().map(|_| package)
 }
 
 /// Makes the folders of a file, for the sandbox's user to enter.
@@ -199,4 +256,63 @@ fn sandbox(cloud: &Cloud) -> Sandbox {
 pub(super) fn moment() -> Result<String> {
     let now = jiff::Timestamp::now();
     Ok(format!("{}_{}", now.strftime("%Y%m%d%H%M%S"), random::word::<4>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_user_with_many_configurations_keeps_nobody_waiting() {
+        let turns = Arc::new(Turns::default());
+        let first = turns.wait("eve").await.unwrap();
+        let many: Vec<_> = (0..EVALUATIONS + 1)
+            .map(|_| {
+                let turns = Arc::clone(&turns);
+                tokio::spawn(async move { turns.wait("eve").await.map(drop) })
+            })
+            .collect();
+        // All of them wait.
+        while turns
+            .users
+            .lock()
+            .unwrap()
+            .values()
+            .any(|own| Arc::strong_count(own) < many.len() + 2)
+        {
+            tokio::task::yield_now().await;
+        }
+        drop(turns.wait("wu").await.unwrap());
+        assert!(many.iter().all(|one| !one.is_finished()));
+        drop(first);
+        for one in many {
+            one.await.unwrap().unwrap();
+        }
+        drop(turns.wait("wu").await.unwrap());
+        assert_eq!(turns.users.lock().unwrap().len(), 1, "the others are forgotten");
+    }
+
+    #[test]
+    fn what_is_copied_hides_no_whole_package_by_half_of_it() {
+        let paths = [
+            "zconf.py",
+            "thirdparty/own/before_hook.sh",
+            "thirdparty/own/PIL/Image.py",
+            "thirdparty/own/PIL/_imaging.so",
+            "thirdparty/own/numpy.libs/libblas.so.0",
+            "thirdparty/own/numpy/__init__.py",
+            "thirdparty/own/numpy/core/_multiarray.cpython-311.so",
+            "thirdparty/own/paddle/__init__.py",
+            "thirdparty/own/mine/__init__.py",
+            "thirdparty/own/provider.py",
+            "thirdparty/own/fast.so",
+        ];
+        let file = PackageFile { sha256: String::new(), bytes: 1, is_executable: false };
+        let files = paths.iter().map(|path| ((*path).to_owned(), file.clone())).collect();
+        let copied: Vec<String> =
+            copied(&Manifest { files }).into_iter().map(|(path, _)| path).collect();
+        let expected =
+            ["zconf.py", "thirdparty/own/mine/__init__.py", "thirdparty/own/provider.py"];
+        assert_eq!(copied, expected);
+    }
 }

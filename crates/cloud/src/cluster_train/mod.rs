@@ -14,7 +14,7 @@
 //! through the server.
 
 mod deal;
-mod evaluate;
+pub(crate) mod evaluate;
 pub(crate) mod node;
 mod plan;
 mod service;

@@ -286,10 +286,9 @@ async fn output(cloud: &Cloud, source: &SourceName, wanted: &Output) -> Result<S
         }
     };
     // A job that has not ended may not have sent anything so far.
-    let active = super::store::active(&cloud.database).await?;
-    let other = active.into_iter().find(|(_, plan)| plan.sends_to(&source.fs_name, path));
+    let other = super::store::sending_to(&cloud.database, &source.fs_name, path).await?;
     let is_taken = is_taken || other.is_some();
-    if let (Output::New(_) | Output::Reused(_), Some((job, _))) = (wanted, other) {
+    if let (Output::New(_) | Output::Reused(_), Some(job)) = (wanted, other) {
         let message = "a job that has not ended sends its results there: use another \
                        output_path, or wait";
         return Err(Error::new(Kind::Conflict, message)
@@ -336,14 +335,9 @@ impl Plan {
         share
     }
 
-    /// Whether its results go to a directory.
-    fn sends_to(&self, fs_name: &str, output: &str) -> bool {
-        self.source.fs_name == fs_name && self.output == output
-    }
-
-    /// Whether the results of two jobs go to the same directory.
-    pub(super) fn meets(&self, other: &Plan) -> bool {
-        self.sends_to(&other.source.fs_name, &other.output)
+    /// Where its results go: a file system, and a directory in it.
+    pub(super) fn results(&self) -> (&str, &str) {
+        (&self.source.fs_name, &self.output)
     }
 
     /// How much of a part there is.

@@ -61,10 +61,7 @@ pub(super) async fn accept(
     let mut arguments = vec![format!("--config={}", asked.config)];
     arguments.extend(asked.flags.iter().cloned());
     let evaluated = {
-        // It takes a core and memory: few at a time.
-        let waiting = cloud.evaluations.acquire().await;
-        let _permit =
-            waiting.map_err(|_| Error::new(Kind::Unavailable, "the server is stopping"))?;
+        let _turn = cloud.evaluations.wait(&caller.username).await?;
         evaluate(cloud, &caller.username, user.posix_uid, &manifest, &arguments).await?
     };
     let mut wish = wish::wish(&evaluated.cluster)?;

@@ -247,9 +247,9 @@ impl Located {
         Ok(())
     }
 
-    /// The largest file that there is room for.
-    pub(crate) async fn room(&self, cloud: &Cloud) -> Result<u64> {
-        let decided = self.decide(cloud, 0).await?;
+    /// The largest file that there is room for, if there is for one of the length that is known.
+    pub(crate) async fn room(&self, cloud: &Cloud, length: Option<u64>) -> Result<u64> {
+        let decided = self.decide(cloud, length.unwrap_or(0)).await?;
         Ok(decided.map_or(FILE_BYTES_MAX, |decided| decided.room()))
     }
 

@@ -1,27 +1,33 @@
-//! Rows of staged jobs: what each fetches, as JSON.
+//! Rows of staged jobs: what each fetches, as JSON, and beside it the directory of its results: plans
+//! are long, and every new one is compared with those of all jobs that have not ended.
 
 use super::plan::Plan;
 use crate::database::{Database, Write, failed, json, text, to_json};
 use contract::{Error, Kind, Result};
-use sqlx::any::AnyRow;
 
-const ACTIVE: &str = "SELECT stages.job AS job, stages.plan AS plan FROM stages JOIN jobs \
-                      ON jobs.uid = stages.job WHERE jobs.ended_ms IS NULL AND stages.job <> $1";
+/// A job that has not ended and sends its results to a directory.
+const SENDS_TO: &str = "SELECT stages.job AS job FROM stages JOIN jobs ON jobs.uid = stages.job \
+                        WHERE stages.fs_name = $1 AND stages.output = $2 \
+                        AND jobs.ended_ms IS NULL AND stages.job <> $3";
 
 /// Keeps the plan of a job, in the transaction that accepts the job.
 ///
 /// # Errors
 /// [`Kind::Conflict`] if the results of a job that has not ended go to the same directory.
 pub(crate) async fn insert(write: &mut Write<'_>, uid: &str, plan: &Plan) -> Result<()> {
-    let rows = sqlx::query(ACTIVE).bind(uid).fetch_all(write.connection()).await;
-    if let Some((job, _)) = read(&rows.map_err(failed)?)?.iter().find(|(_, own)| own.meets(plan)) {
+    let (fs_name, output) = plan.results();
+    let other = sqlx::query(SENDS_TO).bind(fs_name).bind(output).bind(uid);
+    let other = other.fetch_optional(write.connection()).await.map_err(failed)?;
+    if let Some(row) = other {
         let message = "a job that was accepted just now sends its results to the same directory: \
                        submit this one again";
-        return Err(Error::new(Kind::Conflict, message).with("job", job));
+        return Err(Error::new(Kind::Conflict, message).with("job", text(&row, "job")?));
     }
-    sqlx::query("INSERT INTO stages (job, plan) VALUES ($1, $2)")
+    sqlx::query("INSERT INTO stages (job, plan, fs_name, output) VALUES ($1, $2, $3, $4)")
         .bind(uid)
         .bind(to_json(plan)?)
+        .bind(fs_name)
+        .bind(output)
         .execute(write.connection())
         .await
         .map_err(failed)?;
@@ -38,12 +44,13 @@ pub(super) async fn get(database: &Database, uid: &str) -> Result<Option<Plan>> 
     row.as_ref().map(|row| json(row, "plan")).transpose()
 }
 
-/// The plans of jobs that have not ended, with their uids.
-pub(super) async fn active(database: &Database) -> Result<Vec<(String, Plan)>> {
-    let rows = sqlx::query(ACTIVE).bind("").fetch_all(database.read()).await;
-    read(&rows.map_err(failed)?)
-}
-
-fn read(rows: &[AnyRow]) -> Result<Vec<(String, Plan)>> {
-    rows.iter().map(|row| Ok((text(row, "job")?, json(row, "plan")?))).collect()
+/// A job that has not ended and sends its results to a directory.
+pub(super) async fn sending_to(
+    database: &Database,
+    fs_name: &str,
+    output: &str,
+) -> Result<Option<String>> {
+    let row = sqlx::query(SENDS_TO).bind(fs_name).bind(output).bind("");
+    let row = row.fetch_optional(database.read()).await.map_err(failed)?;
+    row.as_ref().map(|row| text(row, "job")).transpose()
 }

@@ -2,6 +2,7 @@
 //! makes a workspace, fetches its share of the data into it, runs the hook, waits until all nodes are
 //! so far, trains, and sends the results. Started by conductors, in the job's package.
 
+mod ending;
 mod hook;
 mod results;
 mod trainer;
@@ -11,8 +12,11 @@ use client::Receiver;
 use contract::api::cluster_train::Stage;
 use contract::env::STAGE;
 use contract::{Error, Kind, Result};
+use ending::Ending;
 use results::Results;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use workspace::Workspace;
 
@@ -32,15 +36,18 @@ const SAY: Duration = Duration::from_secs(30);
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let rank = rank()?;
     let about = |error: Error| error.with("node", rank);
-    let receiver = Receiver::open(&stage()?, rank, say)?;
+    let flag = Arc::new(AtomicBool::new(false));
+    let receiver = Receiver::open(&stage()?, rank, Arc::clone(&flag), say)?;
     let share = receiver.share().map_err(about)?;
     let workspace = Workspace::make(rank, share.nodes, &args.flags).map_err(about)?;
+    // Before this there is nothing to send, and a signal ends the process.
+    let ending = Ending::listen(flag)?;
     let results = Results::new(receiver, &workspace, &share.save_dir, rank);
     let prepared = workspace
         .stage(results.receiver(), &share)
-        .and_then(|()| hook::run(&workspace))
+        .and_then(|()| hook::run(&workspace, &ending))
         .and_then(|()| try_results(&workspace, &results))
-        .and_then(|()| wait_for_others(results.receiver()));
+        .and_then(|()| wait_for_others(results.receiver(), &ending));
     if let Err(error) = prepared {
         // Whoever looks at the results finds the reason there, too.
         let text = format!("paddle: {}\n", error.chain());
@@ -50,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         cli::exit::report("paddle", &about(error));
         return Ok(ExitCode::FAILURE);
     }
-    let code = trainer::train(&workspace, &args.flags, &results)?;
+    let code = trainer::train(&workspace, &args.flags, &results, &ending)?;
     let sent = results.send_all();
     workspace.clean();
     match (code, sent) {
@@ -104,9 +111,10 @@ fn stage() -> Result<Stage> {
 }
 
 /// Servers wait ten minutes for a trainer; the data of one may take longer than that of another.
-fn wait_for_others(receiver: &Receiver) -> Result<()> {
+fn wait_for_others(receiver: &Receiver, ending: &Ending) -> Result<()> {
     let mut said = Instant::now();
     loop {
+        ending.check("while waiting for other nodes")?;
         let awaited = receiver.ready()?;
         if awaited.is_empty() {
             return Ok(());

@@ -42,15 +42,14 @@ impl Results {
         rank: u32,
     ) -> Results {
         let output = (rank == 0).then(|| workspace.root.join(save_dir));
-        let inner = Folders {
+        Results(Arc::new(Folders {
             receiver,
             rank,
             log: workspace.root.join("log"),
             output,
             server_log: server_log(rank),
             sent: Mutex::default(),
-        };
-        Results(Arc::new(inner))
+        }))
     }
 
     pub(super) fn receiver(&self) -> &Receiver {
@@ -104,8 +103,12 @@ impl Folders {
             if known == Some(&state) || known.is_some_and(waits) {
                 continue;
             }
-            self.receiver.send_result(&path, &name)?;
-            sent.insert(name, state);
+            match self.receiver.send_result(&path, &name) {
+                Ok(()) => drop(sent.insert(name, state)),
+                // A training may keep its last pass alone.
+                Err(_) if !path.exists() => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
