@@ -1,5 +1,6 @@
 //! `paddle cluster_train` as its users see it: a training is handed in, and its results are looked at.
 
+use crate::body;
 use crate::client::{Client, get, send};
 use crate::config::Datacenter;
 use crate::endpoint::Endpoint;
@@ -7,10 +8,11 @@ use crate::transport::{Call, Transport};
 use contract::api::cluster_train::{Accepted, ClusterTrain};
 use contract::api::file::Entry;
 use contract::api::path;
-use contract::checksum::{CHECKSUM_BYTES, Checksum};
+use contract::checksum::{CHECKSUM_BYTES, Summing};
 use contract::{Error, Kind, Result};
+use std::io::Read;
 use std::time::Duration;
-use ureq::http::Method;
+use ureq::http::{Method, Response};
 
 /// How long a receiver may take to execute a configuration and to find the data, with time to say
 /// that the store does not answer.
@@ -20,8 +22,60 @@ const ACCEPT: Duration = Duration::from_secs(180);
 pub enum Results {
     /// A directory, with what is in it.
     Directory(Vec<Entry>),
-    /// A file, with its bytes.
-    File(Vec<u8>),
+    /// A file.
+    File(SentFile),
+}
+
+/// A file of the results, as it arrives: it may be larger than memory.
+pub struct SentFile {
+    reader: Box<dyn Read + Send>,
+    bytes: u64,
+}
+
+const PIECE_BYTES: usize = 256 << 10;
+/// The longest list of a directory.
+const LIST_BYTES_MAX: u64 = 64 << 20;
+
+impl SentFile {
+    fn of(answer: Response<ureq::Body>) -> Result<SentFile> {
+        let length = answer.headers().get("content-length");
+        let length = length.and_then(|text| text.to_str().ok()?.parse::<u64>().ok());
+        let bytes = length.and_then(|length| length.checked_sub(CHECKSUM_BYTES as u64));
+        let bytes = bytes.ok_or_else(|| {
+            Error::new(Kind::Damaged, "the receiver does not say how long a result is")
+        })?;
+        Ok(SentFile { reader: Box::new(answer.into_body().into_reader()), bytes })
+    }
+
+    /// Gives the content to `see`, piece by piece.
+    ///
+    /// # Errors
+    /// It broke off, or is not what its checksum says, which is known only at the end.
+    pub fn read(mut self, mut see: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let broken = |source| {
+            let message = "a result broke off on its way: try again";
+            Error::new(Kind::Unavailable, message).because(source)
+        };
+        let (mut sum, mut left) = (Summing::new(), self.bytes);
+        let mut piece = vec![0; PIECE_BYTES];
+        while left > 0 {
+            let most = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES);
+            match self.reader.read(&mut piece[..most]).map_err(broken)? {
+                0 => return Err(broken(std::io::ErrorKind::UnexpectedEof.into())),
+                count => {
+                    sum.add(&piece[..count]);
+                    see(&piece[..count])?;
+                    left -= count as u64;
+                }
+            }
+        }
+        let mut told = [0; CHECKSUM_BYTES];
+        self.reader.read_exact(&mut told).map_err(broken)?;
+        match sum.checksum().0 == told {
+            true => Ok(()),
+            false => Err(Error::new(Kind::Unavailable, "a result arrived damaged: try again")),
+        }
+    }
 }
 
 /// Whether a server is there and can serve. It is asked once, and not waited for.
@@ -59,17 +113,17 @@ impl Client {
     pub fn results(&self, job: &str, below: &str) -> Result<Results> {
         let path = self.path(path::JOB_RESULTS, &[job])?;
         let call = get(format!("{path}?path={}", path::encode(below)), "look at results");
-        let bytes = self.call(&call)?;
-        if let Ok(entries) = serde_json::from_slice::<Vec<Entry>>(&bytes) {
-            return Ok(Results::Directory(entries));
+        let mut answer =
+            self.with_token(|token| self.transport.exchange(&call, Some(token), &[]))?;
+        let kind = answer.headers().get("content-type").and_then(|kind| kind.to_str().ok());
+        if !kind.is_some_and(|kind| kind.starts_with("application/json")) {
+            return SentFile::of(answer).map(Results::File);
         }
-        let broken = || Error::new(Kind::Unavailable, "a result arrived damaged: try again");
-        let length = bytes.len().checked_sub(CHECKSUM_BYTES).ok_or_else(broken)?;
-        let (content, sum) = bytes.split_at(length);
-        match Checksum::of(content).0[..] == *sum {
-            true => Ok(Results::File(content.to_vec())),
-            false => Err(broken()),
-        }
+        let list = answer.body_mut().with_config().limit(LIST_BYTES_MAX).read_to_vec();
+        let list = list.map_err(|source| {
+            Error::new(Kind::Unavailable, "the list of results broke off").because(source)
+        })?;
+        body::decode(&list, call.what).map(Results::Directory)
     }
 
     /// The client of another datacenter of the same server, with the same login.

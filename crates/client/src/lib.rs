@@ -17,6 +17,7 @@ mod endpoint;
 mod files;
 mod jobs;
 mod logs;
+mod operation;
 mod package;
 mod places;
 mod retry;
@@ -29,7 +30,7 @@ mod upload;
 mod users;
 
 pub use client::{Client, Profile, Rows};
-pub use cluster_train::{Results, check_health};
+pub use cluster_train::{Results, SentFile, check_health};
 pub use config::{Config, Datacenter, Entry, config_file};
 pub use edit::use_datacenter;
 pub use endpoint::Endpoint;

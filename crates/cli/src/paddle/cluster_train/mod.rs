@@ -14,7 +14,7 @@ use contract::role::Role;
 use contract::state::{JobState, State};
 use contract::{Error, Kind, Result};
 use indicatif::HumanBytes;
-use receivers::{connect, say};
+use receivers::{Receivers, say};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -64,6 +64,14 @@ pub(crate) struct KillArgs {
 /// How often it is said that a receiver is waited for.
 const SAY: Duration = Duration::from_secs(15);
 
+/// Shows nothing: programs are small.
+struct Silent;
+
+impl Progress for Silent {
+    fn begin(&self, _: usize, _: u64) {}
+    fn sent(&self, _: u64) {}
+}
+
 /// Sends a training to a receiver.
 pub(crate) fn train(args: &TrainArgs) -> Result<ExitCode> {
     let words = args.words.iter().map(|word| {
@@ -79,12 +87,7 @@ pub(crate) fn train(args: &TrainArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let (_folder, package, config) = package(&wanted)?;
-    let client = connect()?;
-    struct Silent;
-    impl Progress for Silent {
-        fn begin(&self, _: usize, _: u64) {}
-        fn sent(&self, _: u64) {}
-    }
+    let client = Receivers::read()?.first()?;
     let shown: Arc<dyn Progress> = Arc::new(Silent);
     let digest = client.upload(&package, &shown)?;
     let mut number = [0; 16];
@@ -157,6 +160,11 @@ fn package(wanted: &Wanted) -> Result<(tempfile::TempDir, Package, String)> {
             return Err(Error::invalid(message).with("thirdparty", thirdparty.display()));
         }
         let base = real.file_name().and_then(|name| name.to_str()).ok_or_else(|| odd(&real))?;
+        if base.contains(':') {
+            let message = "the name of the directory must not have a colon, which separates \
+                           directories in PATH: rename it";
+            return Err(Error::invalid(message).with("thirdparty", thirdparty.display()));
+        }
         let target = folder.path().join("thirdparty");
         std::fs::create_dir(&target).map_err(refused)?;
         std::os::unix::fs::symlink(&real, target.join(base)).map_err(refused)?;
@@ -207,7 +215,11 @@ fn tell(client: &Client, asked: &ClusterTrain, accepted: &Accepted) -> Result<()
 
 /// The job, and a client of its datacenter.
 fn find(job: &str) -> Result<(Client, JobDetail)> {
-    let mut client = connect()?;
+    Receivers::read()?.find(job, |client| find_at(client, job))
+}
+
+/// The same at one receiver, in any of its datacenters.
+fn find_at(mut client: Client, job: &str) -> Result<(Client, JobDetail)> {
     let mut last = None;
     for datacenter in client.datacenters()? {
         client = client.within(&datacenter.name);
@@ -257,7 +269,7 @@ pub(crate) fn log(args: &LogArgs) -> Result<ExitCode> {
     let mut output = Output::open();
     if let Some(path) = args.file.as_deref().or(args.files.as_deref()) {
         match client.results(uid, path)? {
-            Results::File(bytes) => output.bytes(&bytes)?,
+            Results::File(file) => file.read(|piece| output.bytes(piece))?,
             Results::Directory(entries) => {
                 for entry in entries {
                     let mark = if entry.is_directory() { "/" } else { "" };

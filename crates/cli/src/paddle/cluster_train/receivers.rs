@@ -1,5 +1,5 @@
-//! Which receiver a command talks to: the first of `local_config.py` that answers, or the server of
-//! `~/.paddle/config`.
+//! Which receivers a command talks to: those of `local_config.py`, or the server of
+//! `~/.paddle/config`. A training is sent to the first that answers; a job may be with any of them.
 //!
 //! `local_config.py` lies beside `cluster_train.sh`, which is found on the PATH. It has a list,
 //! `receivers = ["host:port", …]`, or just an address a line; it is read without being executed.
@@ -19,19 +19,79 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A token for scripts, instead of a login.
 const TOKEN_VARIABLE: &str = "PADDLECLOUD_TOKEN";
 
-/// A client of the receiver, and its address.
-pub(super) fn connect() -> Result<Client> {
-    let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
-    let home = home.ok_or_else(|| {
-        Error::new(Kind::NotFound, "there is no home directory: set HOME, which has .paddle/config")
-    })?;
-    let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
-    let token = token.map(Secret::new);
-    let profile = Profile { home, config: None, datacenter: None, token, notice: say };
-    let Some(file) = local_config() else { return Client::open(&profile) };
-    let receivers = read(&file)?;
-    let endpoint = first_healthy(&receivers, &file)?;
-    Client::at(&profile, identity(&profile, endpoint)?)
+/// The receivers that there are, to be asked one after the other.
+pub(super) struct Receivers {
+    profile: Profile,
+    /// The list, and the file that has it; none for the server of the configuration.
+    list: Option<(Vec<Endpoint>, PathBuf)>,
+}
+
+impl Receivers {
+    /// Reads the list.
+    pub(super) fn read() -> Result<Receivers> {
+        let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
+        let home = home.ok_or_else(|| {
+            let message = "there is no home directory: set HOME, which has .paddle/config";
+            Error::new(Kind::NotFound, message)
+        })?;
+        let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
+        let token = token.map(Secret::new);
+        let profile = Profile { home, config: None, datacenter: None, token, notice: say };
+        let list = match local_config() {
+            Some(file) => Some((read(&file)?, file)),
+            None => None,
+        };
+        Ok(Receivers { profile, list })
+    }
+
+    /// A client of the first that is there.
+    pub(super) fn first(&self) -> Result<Client> {
+        let Some((list, file)) = &self.list else { return Client::open(&self.profile) };
+        let mut why = String::new();
+        for receiver in list {
+            match check_health(receiver, PATIENCE) {
+                Ok(()) => return self.client(receiver),
+                Err(error) => {
+                    say(&format!("the receiver {receiver} is not there: {}", error.message()));
+                    why = error.message().to_owned();
+                }
+            }
+        }
+        let message = format!("none of the {} receivers is there; the last: {why}", list.len());
+        Err(Error::new(Kind::Unavailable, message).with("file", file.display()))
+    }
+
+    /// What the receiver answers that knows the job, the others being asked for nothing but that.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] if none knows it; another if some could not be asked, with their
+    /// addresses: one of them may.
+    pub(super) fn find<T>(&self, job: &str, ask: impl Fn(Client) -> Result<T>) -> Result<T> {
+        let Some((list, _)) = &self.list else { return ask(Client::open(&self.profile)?) };
+        let (mut unknown, mut unasked) = (None, Vec::new());
+        for receiver in list {
+            let client = check_health(receiver, PATIENCE).and_then(|()| self.client(receiver));
+            match client.map(&ask) {
+                Ok(Ok(found)) => return Ok(found),
+                Ok(Err(error)) if error.kind() == Kind::NotFound => unknown = Some(error),
+                Ok(Err(error)) | Err(error) => unasked.push((receiver, error)),
+            }
+        }
+        let nobody = || Error::invalid("the list of receivers is empty");
+        let Some((_, last)) = unasked.last() else { return Err(unknown.unwrap_or_else(nobody)) };
+        let addresses: Vec<String> = unasked.iter().map(|(one, _)| one.to_string()).collect();
+        let message = format!(
+            "the job may be with a receiver that cannot be asked now: try again when it can; {}",
+            last.message()
+        );
+        Err(Error::new(last.kind(), message)
+            .with("job", job)
+            .with("not_asked", addresses.join(", ")))
+    }
+
+    fn client(&self, receiver: &Endpoint) -> Result<Client> {
+        Client::at(&self.profile, identity(&self.profile, receiver.clone())?)
+    }
 }
 
 /// A line for whoever watches, beside the output.
@@ -81,21 +141,6 @@ fn read(file: &Path) -> Result<Vec<Endpoint>> {
         url.parse::<Endpoint>().map_err(|error| error.with("file", file.display()))
     };
     receivers.iter().map(endpoint).collect()
-}
-
-fn first_healthy(receivers: &[Endpoint], file: &Path) -> Result<Endpoint> {
-    let mut why = String::new();
-    for receiver in receivers {
-        match check_health(receiver, PATIENCE) {
-            Ok(()) => return Ok(receiver.clone()),
-            Err(error) => {
-                say(&format!("the receiver {receiver} is not there: {}", error.message()));
-                why = error.message().to_owned();
-            }
-        }
-    }
-    let message = format!("none of the {} receivers is there; the last: {why}", receivers.len());
-    Err(Error::new(Kind::Unavailable, message).with("file", file.display()))
 }
 
 /// Who logs in there: as the configuration says for that address, or else for its current one.
