@@ -285,6 +285,48 @@ fn a_killed_sbatch_leaves_one_allocation() {
     }
 }
 
+/// A busy controller carries out what it has given no answer to when nobody expects it any more:
+/// here when it is asked again.
+#[test]
+fn an_sbatch_that_is_carried_out_late_leaves_one_allocation() {
+    let Some(slurm) = Slurm::find() else { return };
+    let mut job = named(Job::new(&slurm, 1, "echo ran"), "late-1");
+    let bin = own_sbatch(
+        &mut job,
+        "cat > $own/script\n\
+         [ -e $own/asked ] || { touch $own/asked; echo 'Socket timed out' >&2; exit 1; }\n\
+         for attempt in late again; do sbatch --parsable $own/script >> $own/submitted; done\n\
+         tail -n 1 $own/submitted\n",
+    );
+    let record = job.run();
+    assert_eq!(record.state, JobState::Succeeded, "{record:#?}");
+    assert_eq!(job.text("trainer-0"), "ran\n");
+    let submitted = std::fs::read_to_string(bin.join("submitted")).unwrap();
+    let late = submitted.lines().next().unwrap();
+    let shown = slurm.0.call("scontrol", &["show", "job", "--oneliner", late]);
+    assert!(shown.contains("JobState=CANCELLED"), "{shown}");
+    job.wait_until("the queue has neither", || slurm.0.jobs(job.id()).is_empty());
+}
+
+/// Slurm would strike together with the job's own limit, and leave programs its `KillWait`.
+#[test]
+fn a_job_with_a_time_limit_asks_for_its_grace_too_where_that_is_allowed() {
+    let Some(slurm) = Slurm::find() else { return };
+    let script = "touch started; until [ -e go ]; do sleep 0.01; done";
+    for (id, partition, expected) in [("grace-1", "main", "4:00"), ("grace-2", "short", "1:00")] {
+        let mut job = named(Job::new(&slurm, 1, script), id).with(|spec| {
+            spec.time_limit_seconds = Some(60);
+            spec.grace_seconds = 100;
+        });
+        place(&mut job).partition = partition.to_owned();
+        job.submit().await_file(0, "started");
+        let limit = slurm.0.call("squeue", &["-h", "-o", "%l", &format!("--name={id}")]);
+        assert_eq!(limit.trim(), expected, "{partition}");
+        job.write(0, "go", "");
+        assert_eq!(job.await_end().state, JobState::Succeeded);
+    }
+}
+
 #[test]
 fn what_slurm_refuses_fails_the_job_with_its_words() {
     let Some(slurm) = Slurm::find() else { return };

@@ -3,10 +3,12 @@
 //!
 //! What is asked for carries a random mark, which is on disk before. So a conductor that dies
 //! between `sbatch` and its answer leaves neither a job that nobody knows nor a second one: the next
-//! conductor looks for the mark first. That Slurm does not answer says nothing of an allocation.
+//! conductor looks for the mark first, and so does whoever asks again because `sbatch` gave no
+//! answer; what Slurm carries out later than it is looked for is cancelled when it is seen. That Slurm
+//! does not answer says nothing of an allocation.
 
 use super::Job;
-use super::command::Slurm;
+use super::command::{Slurm, is_too_long};
 use super::plan::{self, Batch, NO_CONDUCTOR, NO_PADDLE};
 use super::state::{End, Phase, Told};
 use crate::conductor::{Stop, now_ms};
@@ -21,6 +23,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
@@ -54,6 +57,9 @@ pub(super) struct Allocation {
     pub(super) id: u64,
     /// When it was asked for, in milliseconds since 1970.
     asked_ms: u64,
+    /// Whether it was asked for more than once, because an answer was lost.
+    #[serde(default)]
+    is_repeated: bool,
 }
 
 const TICKET: &str = "ticket.json";
@@ -119,8 +125,23 @@ impl<'a> Desk<'a> {
         if !job.may_allocate {
             return Err(Error::new(Kind::NotFound, "the job has no nodes any more"));
         }
-        let id = self.patiently(job, || self.submit(ticket, job)).await?;
-        let allocation = Allocation { id, asked_ms: now_ms() };
+        let attempts = AtomicU32::new(0);
+        let ask = || async {
+            if attempts.fetch_add(1, Ordering::Relaxed) == 0 {
+                return self.submit(ticket, job).await;
+            }
+            // What gave no answer may be there by now.
+            if let Some(known) = self.known(ticket).await? {
+                return Ok(known.id);
+            }
+            let id = self.submit(ticket, job).await?;
+            // And may have come while it was asked for again.
+            self.cancel_others(ticket, id).await?;
+            Ok(id)
+        };
+        let id = self.patiently(job, ask).await?;
+        let is_repeated = attempts.into_inner() > 1;
+        let allocation = Allocation { id, asked_ms: now_ms(), is_repeated };
         self.write(ALLOCATION, &allocation)?;
         Ok(allocation)
     }
@@ -151,7 +172,7 @@ impl<'a> Desk<'a> {
             return Ok(Some(known));
         }
         let Some(id) = self.marked(ticket).await?.first().copied() else { return Ok(None) };
-        let allocation = Allocation { id, asked_ms: now_ms() };
+        let allocation = Allocation { id, asked_ms: now_ms(), is_repeated: false };
         self.write(ALLOCATION, &allocation)?;
         Ok(Some(allocation))
     }
@@ -167,13 +188,36 @@ impl<'a> Desk<'a> {
         Ok(found.map(|(id, ..)| id).collect())
     }
 
+    /// Cancels the allocations of this ticket but one.
+    async fn cancel_others(&self, ticket: &Ticket, own: u64) -> Result<()> {
+        for id in self.marked(ticket).await?.into_iter().filter(|id| *id != own) {
+            tracing::info!(slurm_job = id, "cancelling a second allocation");
+            self.slurm.cancel(id).await.map_err(|error| error.with("slurm_job", id))?;
+        }
+        Ok(())
+    }
+
+    /// Asks for an allocation, with time for `--grace` if that is allowed.
     async fn submit(&self, ticket: &Ticket, job: &Job<'_>) -> Result<u64> {
+        match self.submit_with(ticket, job, true).await {
+            Err(error) if is_too_long(&error) => self.submit_with(ticket, job, false).await,
+            outcome => outcome,
+        }
+    }
+
+    async fn submit_with(
+        &self,
+        ticket: &Ticket,
+        job: &Job<'_>,
+        asks_for_grace: bool,
+    ) -> Result<u64> {
         let script = plan::script(&Batch {
             place: self.place,
             submission: self.submission,
             mark: &ticket.mark,
             paddle: job.paddle_there(),
             is_leashed: job.is_leashed,
+            asks_for_grace,
         })?;
         let variables =
             [(KEY, ticket.key.clone()), (CONDUCTOR, meeting::addresses(ticket.port)?.join(","))];
@@ -200,13 +244,23 @@ impl<'a> Desk<'a> {
         job: &Job<'_>,
     ) -> Error {
         let (mut begun, mut pause) = (Some(begun), PAUSE);
+        let mut minutes = plan::minutes(&self.submission.spec);
         loop {
             match self.slurm.told(allocation.id).await {
                 Ok(told) => match told.phase {
                     Phase::Waiting if !job.may_allocate => {
                         return Error::new(Kind::NotFound, "the job has no nodes any more");
                     }
-                    Phase::Waiting => wait(job.progress, told.waiting(allocation.id)),
+                    Phase::Waiting => {
+                        if told.is_too_long()
+                            && let Some(minutes) = minutes.take()
+                        {
+                            // The grace is too much where a QOS limits the time. If that is not it,
+                            // the job goes on to say why it waits.
+                            let _ = self.slurm.limit(allocation.id, minutes.least).await;
+                        }
+                        wait(job.progress, told.waiting(allocation.id));
+                    }
                     Phase::Running => {
                         let granted_ms = now_ms().saturating_sub(told.ran_seconds * 1000);
                         job.progress.send_modify(|progress| {
@@ -323,8 +377,21 @@ impl<'a> Desk<'a> {
         self.forget()
     }
 
+    /// The same for an allocation that has ended by itself: a second one, of which nobody heard, may
+    /// wait in the queue. If it cannot be cancelled it ends when its nodes find no conductor.
+    pub(super) async fn end(&self) -> Result<()> {
+        let ticket = self.read::<Ticket>(TICKET)?;
+        let known = self.read::<Allocation>(ALLOCATION)?.filter(|known| known.is_repeated);
+        if let (Some(ticket), Some(known)) = (ticket, known)
+            && let Err(error) = self.cancel_others(&ticket, known.id).await
+        {
+            tracing::warn!(error = error.chain(), "cannot look for a second allocation");
+        }
+        self.forget()
+    }
+
     /// The allocation is over, and what was known of it is of no use.
-    pub(super) fn forget(&self) -> Result<()> {
+    fn forget(&self) -> Result<()> {
         self.remove(ALLOCATION)?;
         self.remove(TICKET)
     }

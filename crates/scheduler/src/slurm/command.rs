@@ -37,6 +37,8 @@ const SILENCE: [&str; 7] = [
 /// What they say where no Slurm is configured.
 const UNCONFIGURED: [&str; 3] =
     ["Could not establish a configuration source", "cannot stat file", "ClusterName needs"];
+/// What `sbatch` says of a job that asks for more time than it may.
+const TOO_LONG: &str = "time limit";
 /// What they say of a number that no job has.
 const UNKNOWN: &str = "Invalid job id specified";
 
@@ -129,6 +131,12 @@ impl Slurm<'_> {
         }
     }
 
+    /// Gives an allocation that waits another time limit, in minutes. Users may lower theirs.
+    pub(super) async fn limit(&self, id: u64, minutes: u64) -> Result<()> {
+        let (job, limit) = (format!("JobId={id}"), format!("TimeLimit={minutes}"));
+        self.call("scontrol", &["update", &job, &limit], None, &[]).await.map(|_| ())
+    }
+
     /// Lets an allocation begin again, perhaps on other nodes.
     pub(super) async fn requeue(&self, id: u64) -> Result<()> {
         self.call("scontrol", &["requeue", &id.to_string()], None, &[]).await.map(|_| ())
@@ -177,6 +185,11 @@ impl Slurm<'_> {
         command.env_clear().envs(passed_on).process_group(0);
         command
     }
+}
+
+/// Whether a job was refused because it asks for more time than it may.
+pub(super) fn is_too_long(error: &Error) -> bool {
+    error.kind() == Kind::Invalid && says(error, TOO_LONG)
 }
 
 /// Whether Slurm said this.
@@ -232,6 +245,14 @@ mod tests {
         insta::assert_snapshot!(check("sbatch", "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"), @"Unavailable: Slurm's controller does not answer: does slurmctld run? (command: sbatch, said: Batch job submission failed: Unable to contact slurm controller (connect failure))");
         insta::assert_snapshot!(check("squeue", "squeue: fatal: Could not establish a configuration source"), @"NotFound: no Slurm is configured here: set SLURM_CONF to its slurm.conf (command: squeue, said: fatal: Could not establish a configuration source)");
         insta::assert_snapshot!(check("scontrol", "slurm_load_jobs error: Invalid job id specified"), @"Unavailable: a command of Slurm failed (command: scontrol, said: slurm_load_jobs error: Invalid job id specified)");
+    }
+
+    #[test]
+    fn a_job_that_asks_for_too_much_time_is_known() {
+        let words = "sbatch: error: Batch job submission failed: Requested time limit is invalid \
+                     (missing or exceeds some limit)";
+        assert!(is_too_long(&refusal("sbatch", words)));
+        assert!(!is_too_long(&refusal("sbatch", "sbatch: error: invalid partition specified: x")));
     }
 
     #[test]

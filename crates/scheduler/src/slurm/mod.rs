@@ -269,7 +269,7 @@ pub(crate) async fn release(
 ) -> Result<()> {
     let desk = Desk::new(place, submission, job);
     match has_ended {
-        true => desk.forget(),
+        true => desk.end().await,
         false => desk.release().await,
     }
 }
@@ -454,7 +454,14 @@ pub fn preview(submission: &Submission, paddle: &Paddle) -> Result<String> {
     };
     let own = paddle.program.to_string_lossy();
     let paddle = if place.paddle.is_empty() { own.as_ref() } else { place.paddle.as_str() };
-    plan::script(&plan::Batch { place, submission, mark: "MARK", paddle, is_leashed: true })
+    plan::script(&plan::Batch {
+        place,
+        submission,
+        mark: "MARK",
+        paddle,
+        is_leashed: true,
+        asks_for_grace: true,
+    })
 }
 
 /// Cancels the allocation when this process dies before its agents could notice: a shell waits for

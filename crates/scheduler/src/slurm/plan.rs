@@ -56,6 +56,28 @@ pub(super) struct Batch<'a> {
     pub(super) paddle: &'a str,
     /// Whether the job ends with its submitter.
     pub(super) is_leashed: bool,
+    /// Whether time for `--grace` is asked for, if there is some.
+    pub(super) asks_for_grace: bool,
+}
+
+/// What is asked of Slurm for a job with a time limit, in its whole minutes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Minutes {
+    /// For the limit itself.
+    pub(super) least: u64,
+    /// With the time that programs have to save what they have when the limit has struck: Slurm
+    /// would strike at the same moment, and leave them its `KillWait`.
+    pub(super) with_grace: u64,
+}
+
+/// Slurm's own limit is later than ours by so much at least, beside the grace.
+const MARGIN_SECONDS: u64 = 60;
+
+/// The time that a job needs, if that is limited.
+pub(super) fn minutes(spec: &JobSpec) -> Option<Minutes> {
+    let limit = spec.time_limit_seconds?;
+    let all = limit.saturating_add(spec.grace_seconds).saturating_add(MARGIN_SECONDS);
+    Some(Minutes { least: limit.div_ceil(60), with_grace: all.div_ceil(60) })
 }
 
 /// How many nodes a job has: those of the place, or one for each server and trainer.
@@ -97,8 +119,14 @@ pub(super) fn script(batch: &Batch<'_>) -> Result<String> {
         let kind = if place.gpu_type.is_empty() { "" } else { ":" };
         options.push(format!("--gres=gpu{kind}{}:{gpus}", place.gpu_type));
     }
-    let minutes = spec.time_limit_seconds.map(|seconds| seconds.div_ceil(60));
-    options.extend(minutes.map(|minutes| format!("--time={minutes}")));
+    match minutes(spec) {
+        // A partition that does not allow the grace gives what it has.
+        Some(Minutes { least, with_grace }) if batch.asks_for_grace => {
+            options.extend([format!("--time={with_grace}"), format!("--time-min={least}")]);
+        }
+        Some(Minutes { least, .. }) => options.push(format!("--time={least}")),
+        None => {}
+    }
     let given = [
         ("--partition", partition(place, spec)),
         ("--account", &place.account),
@@ -237,6 +265,16 @@ pub(crate) fn devices(spec: &JobSpec, role: Role) -> u64 {
     }
 }
 
+/// Whether an argument of `sbatch` is an option that a job sets itself, also where it is abbreviated
+/// (`--nod=4`), or has its value attached (`-N4`).
+fn is_own(argument: &str) -> bool {
+    let name = argument.split('=').next().unwrap_or_default();
+    match name.starts_with("--") {
+        true => OWN.iter().any(|own| own.starts_with(name)),
+        false => OWN.iter().any(|own| !own.starts_with("--") && name.starts_with(own)),
+    }
+}
+
 /// Refuses what cannot be honoured, by its name.
 pub(crate) fn check(submission: &Submission) -> Result<()> {
     let Place::Slurm(place) = &submission.place else { return Ok(()) };
@@ -277,9 +315,8 @@ pub(crate) fn check(submission: &Submission) -> Result<()> {
         return refuse("nodes", &place.nodes.to_string(), &why);
     }
     for argument in &place.sbatch_arguments {
-        let name = argument.split('=').next().unwrap_or_default();
-        if OWN.contains(&name) || !name.starts_with('-') {
-            let why = match OWN.contains(&name) {
+        if is_own(argument) || !argument.starts_with('-') {
+            let why = match is_own(argument) {
                 true => "the job sets this option itself",
                 false => "write options with their values as --name=value",
             };
@@ -319,7 +356,14 @@ mod tests {
     fn render(submission: &Submission, is_leashed: bool) -> String {
         let Place::Slurm(place) = &submission.place else { panic!("not on Slurm") };
         let mark = "0123456789abcdef";
-        let text = script(&Batch { place, submission, mark, paddle: "/opt/paddle", is_leashed });
+        let text = script(&Batch {
+            place,
+            submission,
+            mark,
+            paddle: "/opt/paddle",
+            is_leashed,
+            asks_for_grace: true,
+        });
         // The digest follows from all of the submission.
         let text = text.unwrap();
         let (before, after) = text.split_once("digest=").unwrap();
@@ -368,6 +412,18 @@ mod tests {
     }
 
     #[test]
+    fn slurm_strikes_when_programs_have_had_their_grace() {
+        let limited = |limit, grace_seconds| {
+            let spec =
+                JobSpec { time_limit_seconds: Some(limit), grace_seconds, ..JobSpec::default() };
+            minutes(&spec).map(|Minutes { least, with_grace }| (least, with_grace))
+        };
+        assert_eq!(limited(7200, 600), Some((120, 131)));
+        assert_eq!(limited(60, 10), Some((1, 3)));
+        assert_eq!(minutes(&JobSpec::default()), None);
+    }
+
+    #[test]
     fn a_node_is_asked_for_what_its_replicas_need_together() {
         let spec = JobSpec { trainers: 5, pservers: 2, threads: Some(4), ..JobSpec::default() };
         // Three trainers of four threads and one server on the first node.
@@ -389,6 +445,10 @@ mod tests {
         insta::assert_snapshot!(refused(&|place, _| place.nodes = 4), @"nodes cannot be honoured on the slurm backend: with 1 trainers or servers some nodes would have nothing to do (field: nodes, value: 4)");
         insta::assert_snapshot!(refused(&|place, _| place.partition = "a b".into()), @"partition: no spaces, quotes or backslashes (value: a b)");
         insta::assert_snapshot!(refused(&|place, _| place.sbatch_arguments = vec!["--wrap=ls".into()]), @"sbatch_arguments cannot be honoured on the slurm backend: the job sets this option itself (field: sbatch_arguments, value: --wrap=ls)");
+        for argument in ["-N4", "--nod=4", "-oX", "-N", "--n=3"] {
+            let error = refused(&|place, _| place.sbatch_arguments = vec![argument.into()]);
+            assert!(error.contains("the job sets this option itself"), "{argument}: {error}");
+        }
         insta::assert_snapshot!(refused(&|place, spec| { place.partition = "a".into(); spec.queue = "b".into(); }), @"queue cannot be honoured on the slurm backend: a queue is a partition here, and another one was named (field: queue, value: b)");
         insta::assert_snapshot!(refused(&|place, _| place.shard_train_list = true), @"shard_train_list cannot be honoured on the slurm backend: nodes share the one list of their directory: send the package (field: shard_train_list, value: true)");
     }

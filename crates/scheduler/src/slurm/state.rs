@@ -218,6 +218,12 @@ impl Told {
         }
     }
 
+    /// Whether it waits because it asks for more time than its partition, its QOS or its account
+    /// allows.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.reason == "PartitionTimeLimit" || self.reason.contains("MaxWall")
+    }
+
     /// Why the job with this number waits, in plain words.
     pub(super) fn waiting(&self, id: u64) -> String {
         let why = match self.state.as_str() {
