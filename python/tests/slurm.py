@@ -1,4 +1,5 @@
-"""A Slurm for tests: munge, a controller and two nodes on this machine, on ports of their own."""
+"""A Slurm for tests: munge, a controller and two nodes on this machine, on ports of their own. They
+see this machine's files, or, below some directories, each node its own."""
 
 import contextlib
 import os
@@ -38,8 +39,9 @@ PartitionName=short Nodes=n0,n1 MaxTime=1 State=UP
 
 
 @contextlib.contextmanager
-def cluster(folder):
-    """The path of its `slurm.conf`. All its daemons are gone afterwards."""
+def cluster(folder, apart=()):
+    """The path of its `slurm.conf`. All its daemons are gone afterwards. In the directories `apart`
+    nodes see files of their own."""
     (folder / "state").mkdir(parents=True)
     conf = folder / "slurm.conf"
     conf.write_text(CONF.format(folder=folder, ports=[free_port() for _ in range(3)]))
@@ -78,8 +80,10 @@ def cluster(folder):
         start("munged", "--foreground", "--force", f"--socket={folder}/munge.socket", *flags)
         wait_until((folder / "munge.socket").exists)
         start("slurmctld", "-D")
+        mounts = "".join(f"mount -t tmpfs own '{hidden}' && " for hidden in apart)
+        own = ["unshare", "--mount", "sh", "-c", f'{mounts}exec "$@"', "sh"] if apart else []
         for node in ("n0", "n1"):
-            start("slurmd", "-D", "-N", node)
+            start(*own, "slurmd", "-D", "-N", node)
         wait_until(are_idle)
         yield conf
     finally:
