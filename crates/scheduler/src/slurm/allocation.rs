@@ -255,8 +255,9 @@ impl<'a> Desk<'a> {
                         if told.is_too_long()
                             && let Some(minutes) = minutes.take()
                         {
-                            // The grace is too much where a QOS limits the time. If that is not it,
-                            // the job goes on to say why it waits.
+                            // The grace is too much for its partition or QOS. `--time-min` would
+                            // say so at once, but then Slurm often gives no more than that. If it is
+                            // not the grace the job goes on to say why it waits.
                             let _ = self.slurm.limit(allocation.id, minutes.least).await;
                         }
                         wait(job.progress, told.waiting(allocation.id));

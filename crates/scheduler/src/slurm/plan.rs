@@ -119,14 +119,9 @@ pub(super) fn script(batch: &Batch<'_>) -> Result<String> {
         let kind = if place.gpu_type.is_empty() { "" } else { ":" };
         options.push(format!("--gres=gpu{kind}{}:{gpus}", place.gpu_type));
     }
-    match minutes(spec) {
-        // A partition that does not allow the grace gives what it has.
-        Some(Minutes { least, with_grace }) if batch.asks_for_grace => {
-            options.extend([format!("--time={with_grace}"), format!("--time-min={least}")]);
-        }
-        Some(Minutes { least, .. }) => options.push(format!("--time={least}")),
-        None => {}
-    }
+    options.extend(minutes(spec).map(|Minutes { least, with_grace }| {
+        format!("--time={}", if batch.asks_for_grace { with_grace } else { least })
+    }));
     let given = [
         ("--partition", partition(place, spec)),
         ("--account", &place.account),
