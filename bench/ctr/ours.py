@@ -62,11 +62,10 @@ def train(arguments):
         if pattern:
             files = feed.files(pattern, order, batch_size=arguments.batch, deal="shard")
             trainer.train(files, num_passes=1, event_handler=clock)
-            rows = clock.batches * arguments.batch
             # Of all trainers, which run at the same speed.
-            passes.append((name, paddle.job.trainers * rows / clock.seconds))
+            passes.append((name, paddle.job.trainers * clock.rows / clock.seconds))
     return {
-        "rows": rows,
+        "rows": clock.rows,
         "seconds": clock.seconds,
         "processor_seconds": clock.processor_seconds,
         "auc": clock.auc,
@@ -107,10 +106,11 @@ class Clock:
 
     def __call__(self, happened):
         if isinstance(happened, paddle.event.BeginPass):
-            self.begin, self.batches = time.perf_counter(), 0
+            self.begin, self.rows = time.perf_counter(), 0
             self.processor_begin = time.process_time()
         elif isinstance(happened, paddle.event.EndIteration):
-            self.batches += 1
+            # The last batch of a pass may be a partial one.
+            self.rows += happened.samples
         elif isinstance(happened, paddle.event.EndPass):
             self.seconds = time.perf_counter() - self.begin
             self.processor_seconds = time.process_time() - self.processor_begin

@@ -88,8 +88,9 @@ def plan(costs, trainers):
         service = BATCH * costs.server_seconds / servers + costs.request_seconds
         wire = BATCH * costs.bytes / servers / NETWORK_BYTES_PER_SECOND
         own = BATCH * costs.trainer_seconds + servers * costs.request_seconds
-        # Bytes of all servers share the trainer's network.
-        step = own + service + max(wire, wire * servers) + 2 * DELAY_SECONDS
+        # Bytes of all servers share the trainer's network; whether a server's own network carries
+        # the bytes of all trainers, BUSY_MAX decides.
+        step = own + service + wire * servers + 2 * DELAY_SECONDS
         if trainers * max(service, wire) / step <= BUSY_MAX:
             return Plan(trainers, servers, step, service, wire)
         servers = math.ceil(servers * 1.1) if servers > 1 else 2

@@ -14,7 +14,7 @@ def beside(monkeypatch):
     """Its modules import one another by their plain names."""
     monkeypatch.syspath_prepend(str(CTR))
     yield
-    for name in ("generate", "sampling", "scaling"):
+    for name in ("generate", "ours", "sampling", "scaling"):
         sys.modules.pop(name, None)
 
 
@@ -40,6 +40,19 @@ def test_filling_lines_have_every_id_once(tmp_path):
     lines = [path.read_text().splitlines() for path in sorted(tmp_path.glob("part-*"))]
     ids = [int(each) for part in lines for line in part for each in line.split()[15:66:2]]
     assert sorted(ids) == list(range(2 * 260))
+
+
+def test_the_rows_of_a_partial_batch_are_counted_as_they_are():
+    import ours
+
+    from paddle.v2 import event
+
+    clock = ours.Clock()
+    clock(event.BeginPass(0))
+    for number, samples in enumerate([512, 512, 100]):
+        clock(event.EndIteration(0, number, 0.5, {}, None, samples))
+    clock(event.EndPass(0, {"auc": 0.5}, None))
+    assert clock.rows == 1124
 
 
 COSTS = {"trainer_seconds": 50e-6, "server_seconds": 10e-6, "bytes": 8e3, "request_seconds": 2e-5}
