@@ -238,10 +238,17 @@ fn push_list(lists: &mut Lists, value: &Bound<'_, PyAny>, size: usize) -> Fed<()
     let expected = if has_values { "a list of (id, number) pairs" } else { "a list of ids" };
     let wrong = |got: String| Mismatch { expected: expected.to_owned(), got };
     if let (false, Ok(array)) = (has_values, value.cast::<PyArrayDyn<i64>>()) {
-        for id in array.readonly().as_array().iter() {
-            lists.ids.push(check_id(i128::from(*id), size)?);
+        let array = array.readonly();
+        match array.as_slice() {
+            Ok(ids) if are_ids(ids, size) => lists.ids.extend(ids.iter().map(|id| *id as u64)),
+            _ => {
+                for id in array.as_array().iter() {
+                    lists.ids.push(check_id(i128::from(*id), size)?);
+                }
+                refuse_no_id(lists, wrong)?;
+            }
         }
-        return refuse_no_id(lists, wrong);
+        return Ok(());
     }
     let items = value.try_iter().ok().filter(|_| !value.is_instance_of::<PyString>());
     let items = items.ok_or_else(|| wrong(describe(value)))?;
@@ -257,6 +264,14 @@ fn push_list(lists: &mut Lists, value: &Bound<'_, PyAny>, size: usize) -> Fed<()
         }
     }
     refuse_no_id(lists, wrong)
+}
+
+/// Whether all of them are ids below `size`, where 0 is no bound. Those of most batches are; which
+/// one is not, a closer look has to tell.
+fn are_ids(ids: &[i64], size: usize) -> bool {
+    // As a number without sign, what is below 0 is higher than any bound.
+    let bound = if size == 0 { i64::MAX as u64 } else { size as u64 - 1 };
+    ids.iter().all(|id| *id as u64 <= bound.min(i64::MAX as u64))
 }
 
 /// A list of ids has no place for "no id".

@@ -264,3 +264,17 @@ def test_an_activation_is_its_function(name):
     found, (weight, bias) = compute(lambda: fc("a", act=act))
     expected = ACTIVATIONS[name](A @ weight + bias)
     numpy.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["int64", "int32"])
+def test_ids_in_arrays_are_those_in_lists(kind):
+    layer = fc("lists", bias_attr=False)
+    parameters = paddle.parameters.create(layer)
+    rows = [numpy.array(ids, dtype=kind) for ids in LISTS]
+    # Every other number of a longer array.
+    rows[3] = numpy.repeat(rows[3], 2)[::2]
+    expected = paddle.infer(layer, parameters, [(ids,) for ids in LISTS])
+    assert (paddle.infer(layer, parameters, [(ids,) for ids in rows]) == expected).all()
+    for wrong in ([0, 5], [0, -2], [3, -1]):
+        with pytest.raises(ValueError, match=f"an id from 0 to 4.*{wrong[1]}|the id {wrong[1]}"):
+            paddle.infer(layer, parameters, [(numpy.array(wrong, dtype=kind),)])
