@@ -4,10 +4,11 @@
 //! wake up again, while the master itself may die at any moment; and nobody may wait for something
 //! that will not happen.
 //!
-//! **Leases.** A task is lent, not given: (task, epoch), where every dispatch has a new epoch. A
-//! trainer that does not renew in time has failed; the task is dealt out again, and whatever the old
-//! trainer says later carries an old epoch and counts for nothing. So a task is finished once per
-//! pass, though its records may have been read twice.
+//! **Leases.** A task is lent, not given: (task, epoch), where every dispatch has a new epoch. If a
+//! trainer does not renew in time, the task is dealt out again, and whatever the old trainer says
+//! later carries an old epoch and counts for nothing. So a task is finished once per pass, though its
+//! records may have been read twice. Only a trainer that says it cannot read a task blames the task;
+//! one that dies proves nothing against it, and deaths must not cost records.
 //!
 //! **The pass.** The obvious way, "no more tasks: the pass is over for you", lets trainers run ahead
 //! while a task is still out; when that task comes back nobody is left to take it. Here a trainer
@@ -47,7 +48,8 @@ use std::time::{Duration, Instant};
 pub struct Rules {
     /// How long a lease holds when it is not renewed. Default 15 s: trainers renew it every 5.
     pub lease: Duration,
-    /// Failures of a task in one pass that are borne; with one more it is set aside. Default 3.
+    /// How often trainers may say in one pass that they cannot read a task; after one more it is set
+    /// aside. Default 3.
     pub failures_max: u32,
     /// Number of passes; 0 for no end. Default 0.
     pub passes: u64,
@@ -215,20 +217,20 @@ impl Queue {
         lost
     }
 
-    /// Takes away what was not renewed in time.
-    pub fn expire(&mut self, now: Instant) {
+    /// Takes away what was not renewed in time; the tasks, and the trainers that had them. No blame: a
+    /// task that several trainers died with would end up set aside, and its records would be missing.
+    pub fn expire(&mut self, now: Instant) -> Vec<(u64, String)> {
         let is_late = |(_, deadline): &(&u64, &Instant)| **deadline <= now;
         let late: Vec<u64> = self.deadlines.iter().filter(is_late).map(|(task, _)| *task).collect();
+        let mut expired = Vec::new();
         for task in late {
-            let reason = match &self.facts.tasks[task as usize].state {
-                State::Pending { name, owner } => format!(
-                    "trainer {name:?} ({owner:016x}) was not heard of for {:?}",
-                    self.rules.lease
-                ),
-                State::Todo | State::Settled(_) => continue,
+            let State::Pending { name, .. } = &self.facts.tasks[task as usize].state else {
+                continue;
             };
-            self.blame(now, task, &reason);
+            expired.push((task, name.clone()));
+            self.commit(now, Change::Returned { task, is_blamed: false });
         }
+        expired
     }
 
     /// A trainer goes; its tasks are dealt out first.

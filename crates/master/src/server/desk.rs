@@ -121,7 +121,9 @@ impl Desk {
     /// Serves those who wait, makes what was decided durable, and answers.
     pub(super) fn conclude(&mut self, now: Instant) -> Result<()> {
         let pass = self.queue.pass();
-        self.queue.expire(now);
+        for (task, trainer) in self.queue.expire(now) {
+            tracing::warn!(task, trainer, "trainer was not heard of; another gets its task");
+        }
         for parked in std::mem::take(&mut self.parked) {
             // A peer that went must not get a task.
             if !parked.ticket.replies.is_closed() {

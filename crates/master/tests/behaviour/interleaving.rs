@@ -182,10 +182,9 @@ impl World {
             Event::Wait(seconds) => {
                 self.now += Duration::from_secs(seconds);
                 self.queue.expire(self.now);
-                for task in 0..TASKS {
-                    let fate = &self.fates[task as usize];
+                for fate in &mut self.fates {
                     if matches!(fate, Fate::Leased { until, .. } if *until <= self.now) {
-                        self.blame(task);
+                        *fate = Fate::Todo;
                     }
                 }
             }

@@ -103,27 +103,36 @@ fn a_finish_said_twice_is_accepted_twice_and_counts_once() {
 }
 
 #[test]
-fn the_pass_turns_over_when_its_last_task_is_set_aside_by_a_failure_or_by_time() {
-    for is_by_time in [false, true] {
-        let mut scene = Scene::new(2, rules());
-        let good = scene.task(ANN, &[]);
-        assert!(scene.finish(ANN, &good, None));
-        for _ in 0..2 {
-            let bad = scene.task(ANN, &[]);
-            match is_by_time {
-                true => scene.pass_by(Duration::from_secs(10)),
-                false => assert!(scene.fail(ANN, &bad)),
-            }
-        }
-        let over = PassOver { pass: 1, done: 1, set_aside: 1 };
-        assert_eq!(scene.get(ANN, Some(0), &[]), Next::PassOver(over));
-        let status = scene.queue.status();
-        assert_eq!((status.pass, status.todo, status.set_aside), (1, 2, 0));
-        let [report] = &status.set_aside_tasks[..] else { panic!("{status:?}") };
-        assert_eq!((report.task, report.pass), (1, 0));
-        let reason = if is_by_time { "not heard of for 10s" } else { "cannot read" };
-        assert!(report.reason.contains(reason), "{report:?}");
+fn the_pass_turns_over_when_its_last_task_is_set_aside() {
+    let mut scene = Scene::new(2, rules());
+    let good = scene.task(ANN, &[]);
+    assert!(scene.finish(ANN, &good, None));
+    for _ in 0..2 {
+        let bad = scene.task(ANN, &[]);
+        assert!(scene.fail(ANN, &bad));
     }
+    let over = PassOver { pass: 1, done: 1, set_aside: 1 };
+    assert_eq!(scene.get(ANN, Some(0), &[]), Next::PassOver(over));
+    let status = scene.queue.status();
+    assert_eq!((status.pass, status.todo, status.set_aside), (1, 2, 0));
+    let [report] = &status.set_aside_tasks[..] else { panic!("{status:?}") };
+    assert_eq!((report.task, report.pass), (1, 0));
+    assert!(report.reason.contains("cannot read"), "{report:?}");
+}
+
+/// However many trainers die with a task, its records are trained.
+#[test]
+fn a_task_is_never_set_aside_because_its_trainers_died() {
+    let mut scene = Scene::new(1, rules());
+    for _ in 0..20 {
+        let lost = scene.task(ANN, &[]);
+        scene.now += Duration::from_secs(10);
+        assert_eq!(scene.queue.expire(scene.now), [(lost.id, "trainer 1".to_owned())]);
+    }
+    let last = scene.task(BOB, &[]);
+    assert!(scene.finish(BOB, &last, None));
+    let over = PassOver { pass: 1, done: 1, set_aside: 0 };
+    assert_eq!(scene.get(BOB, Some(0), &[]), Next::PassOver(over));
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub(crate) struct Serve {
         value_parser = cli::duration::parse
     )]
     pub(crate) task_timeout: Duration,
-    /// Failures of a task allowed per pass; after one more it is skipped and reported
+    /// How often reading a task may fail per pass; after one more it is skipped and reported
     #[arg(
         long = "task_timeout_max",
         alias = "task-timeout-max",
