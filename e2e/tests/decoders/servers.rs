@@ -49,6 +49,7 @@ fn shard() -> Shard<u64, Vec<u8>> {
         join_timeout: Duration::from_secs(3600),
         stall_timeout: Duration::from_secs(3600),
         table_bytes_max: 16 << 20,
+        parked_bytes_max: 1 << 20,
         can_cut: true,
         cut_interval: None,
         preset: None,

@@ -56,16 +56,15 @@ struct Draft {
 }
 
 impl Writer {
-    /// Writes the cuts of the shard that `join` was sent to into `folder`, which is created if
+    /// Writes the cuts of the shard that `join` was sent to into `folder`, which a cut creates if
     /// need be, and keeps the files of the newest `keep` complete cuts.
     ///
     /// # Errors
-    /// [`contract::Kind::Invalid`] when nothing is to be kept; whatever the disk says.
+    /// [`contract::Kind::Invalid`] when nothing is to be kept.
     pub fn new(folder: &Path, keep: u32, join: &Join) -> Result<Writer> {
         if keep == 0 {
             return Err(Error::invalid("at least 1 checkpoint must be kept"));
         }
-        create_folder(folder)?;
         Ok(Writer {
             folder: folder.to_path_buf(),
             keep,
@@ -135,6 +134,10 @@ impl Writer {
 
     fn begin(&self, facts: CutFacts, tables: Vec<TableFacts>) -> Result<Draft> {
         let folder = self.folder.join(cut_folder(facts.cut));
+        // The folder that it lies in is not ours, and may be one that we must not read.
+        if !self.folder.is_dir() {
+            create_folder(&self.folder)?;
+        }
         create_folder(&folder)?;
         // Should the number have been used before, no manifest may speak of the data to come.
         let manifest = folder.join(self.name.manifest());

@@ -25,6 +25,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use wire::{Acceptor, Endpoint, Limits, Listener};
 
+const PARKED_BYTES_MAX: u64 = 1 << 30;
+
 /// Everything a server is told; what is missing it learns from the trainers.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -139,6 +141,7 @@ impl ServerConfig {
             join_timeout: self.join_timeout,
             stall_timeout: self.stall_timeout,
             table_bytes_max: self.table_bytes_max,
+            parked_bytes_max: PARKED_BYTES_MAX,
             can_cut: self.checkpoint.is_some(),
             cut_interval: self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.interval),
             preset: self.preset,

@@ -14,8 +14,9 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::{JoinSet, LocalSet};
 use wire::{Acceptor, Body, Connection, Frame, Header, Listener};
 
@@ -82,6 +83,8 @@ struct Port {
     links: RefCell<BTreeMap<u64, Rc<Link>>>,
     /// Connections so far; they are numbered.
     connections: Cell<u64>,
+    /// One for each connection that may come, in its handshake or later.
+    places: Arc<Semaphore>,
     /// The job is over, or has failed.
     has_ended: Notify,
     has_begun_cut: Notify,
@@ -155,6 +158,7 @@ impl Port {
             }),
             links: RefCell::default(),
             connections: Cell::new(0),
+            places: Arc::new(Semaphore::new(config.connections_max)),
             has_ended: Notify::new(),
             has_begun_cut: Notify::new(),
             has_saved: Notify::new(),
@@ -174,7 +178,7 @@ impl Port {
         let mut accepting = JoinSet::new();
         for listener in listeners {
             let port = Rc::clone(&self);
-            accepting.spawn_local(port.accept(listener, acceptor.clone(), config.connections_max));
+            accepting.spawn_local(port.accept(listener, acceptor.clone()));
         }
         let saving = config
             .checkpoint
@@ -215,7 +219,7 @@ impl Port {
             self.is_ending.set(true);
             self.has_begun_cut.notify_one();
             let saved = saving.await;
-            saved.map_err(|source| Error::new(Kind::Io, "saving failed").because(source))??;
+            saved.map_err(|source| Error::new(Kind::Io, "saving failed").because(source))?;
         }
         self.farewell().await;
         let shard = self.shard.borrow();
@@ -226,12 +230,7 @@ impl Port {
         })
     }
 
-    async fn accept(
-        self: Rc<Self>,
-        mut listener: Listener,
-        acceptor: Acceptor,
-        connections_max: usize,
-    ) {
+    async fn accept(self: Rc<Self>, mut listener: Listener, acceptor: Acceptor) {
         loop {
             let socket = match listener.accept().await {
                 Ok(socket) => socket,
@@ -242,14 +241,15 @@ impl Port {
                     continue;
                 }
             };
-            if self.links.borrow().len() >= connections_max {
-                tracing::warn!(port = self.number, connections_max, "too many connections");
+            let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+                tracing::warn!(port = self.number, "too many connections");
                 continue;
-            }
+            };
             let connection = self.connections.get();
             self.connections.set(connection + 1);
             let (port, acceptor) = (Rc::clone(&self), acceptor.clone());
             tokio::task::spawn_local(async move {
+                let _place = place;
                 let outcome = match acceptor.accept(socket).await {
                     Ok(established) => port.converse(connection, established).await,
                     Err(error) => Err(error),
@@ -340,40 +340,56 @@ impl Port {
     }
 
     /// Moves checkpoints from the shard to the disk, a piece at a time.
-    async fn save(self: Rc<Self>, config: Checkpointing) -> Result<()> {
+    async fn save(self: Rc<Self>, config: Checkpointing) {
         let mut saver: Option<Saver> = None;
         loop {
             while self.shard.borrow().is_cutting() {
-                if saver.is_none() {
-                    let join = self.shard.borrow().joined().cloned();
-                    let Some(join) = join else { break };
-                    saver = Some(Saver::start(&config, &join)?);
-                }
-                if let Some(saver) = &mut saver {
-                    self.save_cut(saver).await;
+                let join = self.shard.borrow().joined().cloned();
+                let Some(join) = join else { break };
+                let outcome = match saver.take().map_or_else(|| Saver::start(&config, &join), Ok) {
+                    Ok(started) => self.save_cut(saver.insert(started)).await,
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = outcome {
+                    // The next cut gets another saver.
+                    saver = None;
+                    self.is_unsaved.set(true);
+                    let error = error.chain();
+                    tracing::error!(port = self.number, %error, "cannot write checkpoint");
+                    self.give_cut_up().await;
                 }
             }
             if self.is_ending.get() {
                 if let Some(saver) = saver {
                     saver.finish();
                 }
-                return Ok(());
+                return;
             }
             self.has_begun_cut.notified().await;
         }
     }
 
-    async fn save_cut(&self, saver: &mut Saver) {
+    /// Drops what is left of the cut under way, so that nobody waits for it.
+    async fn give_cut_up(&self) {
         loop {
             let piece = self.shard.borrow_mut().next_saved();
             self.has_saved.notify_waiters();
-            let Some(piece) = piece else { return };
-            let is_end = matches!(piece, Saved::End);
-            if saver.put(piece).await.is_err() {
-                self.is_unsaved.set(true);
-                tracing::error!(port = self.number, "the checkpoint thread has ended");
+            if matches!(piece, None | Some(Saved::End)) {
                 return;
             }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Writes the cut under way. A disk that fails costs the cut, which is told here; an error is
+    /// one of the saver's, which is of no use any more.
+    async fn save_cut(&self, saver: &mut Saver) -> Result<()> {
+        loop {
+            let piece = self.shard.borrow_mut().next_saved();
+            self.has_saved.notify_waiters();
+            let Some(piece) = piece else { return Ok(()) };
+            let is_end = matches!(piece, Saved::End);
+            saver.put(piece).await?;
             if is_end {
                 let done = saver.done().await;
                 self.is_unsaved.set(done.is_err());

@@ -59,7 +59,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             if self.members.changes() > changes {
                 return Ok(Some(self.roll()));
             }
-            self.park(now, token, rank, Waiting::Members { changes });
+            self.park(now, token, rank, Waiting::Members { changes })?;
             return Ok(None);
         }
         for who in released_of(payload)? {

@@ -153,7 +153,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         self.members.finish_pass(head.rank)?;
         self.update_without_more();
         let waiting = Waiting::FinishPass { pass: head.version, rank: head.rank };
-        self.park(now, token, head.rank, waiting);
+        self.park(now, token, head.rank, waiting)?;
         self.advance(now)?;
         Ok(None)
     }
@@ -201,7 +201,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         head: &Head,
     ) -> Result<Option<Reply>> {
         self.members.synchronize(head.rank, head.version)?;
-        self.park(now, token, head.rank, Waiting::Synchronize { number: head.version });
+        self.park(now, token, head.rank, Waiting::Synchronize { number: head.version })?;
         self.advance(now)?;
         Ok(None)
     }
@@ -230,6 +230,12 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
                 join.trainers, self.config.trainers
             );
             return refuse(&message);
+        }
+        // Before its model becomes the job's: honest trainers would be refused for having another.
+        if join.rank >= join.trainers {
+            return Err(Error::invalid("rank is not below the number of trainers")
+                .with("rank", join.rank)
+                .with("trainers", join.trainers));
         }
         if let Some((server, servers)) = self.config.preset
             && (server, servers) != (join.server, join.servers)

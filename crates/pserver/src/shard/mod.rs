@@ -4,7 +4,8 @@
 //! perhaps much later: a pull that must wait for other trainers is parked here, so that waiting
 //! blocks nothing else. The parts: `table` holds values and what has arrived for the step under
 //! way, `push` and `pull` are the hot paths, `life` is joining, passes and leaving, `elastic` is what
-//! happens when trainers vanish and others go on, `cut` is the checkpoint that goes on beside them. Who waits for whom is decided in [`crate::policy`].
+//! happens when trainers vanish and others go on, `cut` is the checkpoint that goes on beside them.
+//! Who waits for whom is decided in [`crate::policy`].
 
 mod cut;
 mod elastic;
@@ -29,6 +30,9 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use table::Table;
+
+/// What a request that waits costs beside its body.
+const PARKED_BYTES: u64 = 16 << 10;
 
 /// Replies whose memory is kept, and the most values of one of them.
 const SPARE_REPLIES_MAX: usize = 32;
@@ -59,6 +63,9 @@ pub struct ShardConfig {
     pub stall_timeout: Duration,
     /// Most bytes that the tables may hold.
     pub table_bytes_max: usize,
+    /// Most bytes that requests of one trainer may have while they wait here, beside twice what the
+    /// tables hold: a trainer has two steps under way at most.
+    pub parked_bytes_max: u64,
     /// Whether checkpoints can be written at all.
     pub can_cut: bool,
     /// How often shard 0 announces a checkpoint; `None` is never.
@@ -191,6 +198,17 @@ enum Waiting<B> {
     Members {
         changes: u64,
     },
+}
+
+impl<B: Deref<Target = [u8]>> Waiting<B> {
+    fn bytes(&self) -> u64 {
+        let body = match self {
+            Waiting::Push(payload) => payload.bytes(),
+            Waiting::Pull(payload) => payload.bytes(),
+            Waiting::FinishPass { .. } | Waiting::Synchronize { .. } | Waiting::Members { .. } => 0,
+        };
+        body as u64 + PARKED_BYTES
+    }
 }
 
 impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
@@ -403,8 +421,20 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         Head { version, base, epoch, cut, cut_version, flags, ..Head::default() }
     }
 
-    fn park(&mut self, now: Instant, token: T, rank: u32, waiting: Waiting<B>) {
+    fn park(&mut self, now: Instant, token: T, rank: u32, waiting: Waiting<B>) -> Result<()> {
+        let own = self.parked.iter().filter(|parked| parked.rank == rank);
+        let bytes = own.map(|parked| parked.waiting.bytes()).sum::<u64>() + waiting.bytes();
+        let tables = self.job.iter().flat_map(|job| job.tables.iter().flatten());
+        let limit = tables.map(Table::bytes).sum::<u64>() * 2 + self.config.parked_bytes_max;
+        if bytes > limit {
+            let message = "a trainer has more requests waiting than two steps of training need";
+            return Err(Error::new(Kind::LimitExceeded, message)
+                .with("rank", rank)
+                .with("bytes", bytes)
+                .with("limit", limit));
+        }
         self.parked.push(Parked { token, rank, since: now, waiting });
+        Ok(())
     }
 
     fn fail(&mut self, kind: Kind, message: String) {

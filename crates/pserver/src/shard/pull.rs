@@ -38,7 +38,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         if self.may_pull(&payload)? {
             return self.answer_pull(&payload).map(Some);
         }
-        self.park(now, token, payload.head.rank, Waiting::Pull(payload));
+        self.park(now, token, payload.head.rank, Waiting::Pull(payload))?;
         Ok(None)
     }
 

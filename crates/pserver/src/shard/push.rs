@@ -21,7 +21,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         let version = self.job.as_ref().map_or(0, |job| job.version);
         self.metrics.push(payload.bytes(), version.saturating_sub(head.base));
         if self.must_wait(&payload)? {
-            self.park(now, token, head.rank, Waiting::Push(payload));
+            self.park(now, token, head.rank, Waiting::Push(payload))?;
             return Ok(None);
         }
         let flags = self.take_push(now, &payload)?;

@@ -2,12 +2,13 @@
 
 use contract::mode::Mode;
 use contract::port::{Endpoint, Ports};
+use contract::ready::Farewell;
 use contract::secret::Secret;
 use contract::{Error, Kind, Result};
 use pserver::client::{
     Addresses, Blocking, Client, ClientConfig, Part, Pull, PullStyle, Retry, Value, ValueType,
 };
-use pserver::server::{self, ServerConfig};
+use pserver::server::{self, Checkpointing, ServerConfig};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,7 +53,7 @@ struct Servers {
     endpoints: Vec<Endpoint>,
     ports: Ports,
     stop: watch::Sender<bool>,
-    threads: Vec<JoinHandle<Result<()>>>,
+    threads: Vec<JoinHandle<Result<Farewell>>>,
 }
 
 impl Servers {
@@ -71,8 +72,7 @@ impl Servers {
     fn run(&mut self, listeners: Vec<TcpListener>, config: ServerConfig) {
         let stop = self.stop.subscribe();
         let ports = listeners.into_iter().map(|listener| vec![listener]).collect();
-        self.threads
-            .push(std::thread::spawn(move || server::run(ports, &config, &stop).map(|_| ())));
+        self.threads.push(std::thread::spawn(move || server::run(ports, &config, &stop)));
     }
 
     fn config(&self, rank: u32, trainers: u32, mode: Mode) -> ClientConfig {
@@ -86,7 +86,7 @@ impl Servers {
     }
 
     /// Waits for the servers to end by themselves.
-    fn join(mut self) -> Vec<Result<()>> {
+    fn join(mut self) -> Vec<Result<Farewell>> {
         self.threads.drain(..).map(|thread| thread.join().unwrap()).collect()
     }
 }
@@ -228,7 +228,7 @@ async fn any_layout_computes_the_same() {
         assert_eq!(statistics.iter().map(|shard| shard.rows).sum::<u64>(), rows as u64);
 
         client.goodbye().await.unwrap();
-        servers.join().into_iter().for_each(|outcome| outcome.unwrap());
+        servers.join().into_iter().for_each(|outcome| assert!(outcome.is_ok(), "{outcome:?}"));
     }
 }
 
@@ -304,7 +304,7 @@ async fn a_trainer_that_rests_holds_nobody_up_and_joins_in_again() {
     expected.check(&first).await;
     let (one, other) = tokio::join!(first.goodbye(), second.goodbye());
     one.and(other).unwrap();
-    servers.join().into_iter().for_each(|outcome| outcome.unwrap());
+    servers.join().into_iter().for_each(|outcome| assert!(outcome.is_ok(), "{outcome:?}"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -337,7 +337,7 @@ async fn trainers_of_a_sync_job_see_the_sum_and_finish_passes_together() {
     expected.step(2, 1.0);
     expected.check(&first).await;
     first.goodbye().await.unwrap();
-    servers.join().into_iter().for_each(|outcome| outcome.unwrap());
+    servers.join().into_iter().for_each(|outcome| assert!(outcome.is_ok(), "{outcome:?}"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -570,6 +570,28 @@ async fn a_server_that_was_started_again_alone_is_never_trained_with_the_others(
     let error = client.statistics().await.unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict, "{error}");
     assert!(error.message().contains("server was started again"), "{error}");
+}
+
+/// Neither trainers nor the end of the server wait for a checkpoint that cannot be begun.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_whose_checkpoint_folder_is_gone_trains_on_and_says_so_in_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("checkpoints");
+    std::fs::create_dir(&place).unwrap();
+    let checkpoint = Checkpointing { folder: place.clone(), keep: 1, interval: None, disk: None };
+    let config = ServerConfig { checkpoint: Some(checkpoint), ..ServerConfig::new(1, 9) };
+    let servers = Servers::start(1, 1, 1, &config);
+    let client = servers.connect(0, 1, Mode::Sync).await;
+    client.begin().await.unwrap();
+    std::fs::remove_dir(&place).unwrap();
+    std::fs::write(&place, "a file").unwrap();
+    client.checkpoint().await.unwrap();
+    for number in 0..5 {
+        step(&client, number).await;
+    }
+    client.goodbye().await.unwrap();
+    let farewells = servers.join();
+    assert!(farewells.iter().all(|said| said.as_ref().is_ok_and(|said| said.is_unsaved)));
 }
 
 #[test]

@@ -175,3 +175,37 @@ fn a_block_that_comes_twice_in_a_step_is_refused() {
     check(&error, Kind::Invalid, &[("parameter", "dense"), ("block", "0"), ("rank", "1")]);
     serves(&mut scene);
 }
+
+/// Its model must not become the job's.
+#[test]
+fn a_first_join_of_a_rank_that_does_not_exist_is_forgotten() {
+    let mut scene = Scene::new(2, Mode::Sync);
+    let mut join = scene.join_message(9);
+    join.model.seed = 77;
+    let error = scene.join_with(&join, 100).unwrap_err();
+    check(&error, Kind::Invalid, &[("rank", "9"), ("trainers", "2")]);
+    scene.join(0).unwrap();
+    scene.join(1).unwrap();
+}
+
+#[test]
+fn requests_that_never_get_an_answer_do_not_fill_the_memory() {
+    let far = Head { version: 1 << 40, ..Head::default() };
+    let blocks = [0; 1000];
+    for keys in [&blocks[..1], &blocks] {
+        let wish = &[(DENSE, keys, &[][..])];
+        let mut scene = Scene::ready(2, Mode::Sync);
+        let refused = (0..1000).find_map(|_| {
+            let token = scene.start(Verb::Pull, 1, far, wish);
+            scene.reply(token)
+        });
+        let Some(pserver::shard::Reply::Error(error)) = refused else { panic!("{refused:?}") };
+        check(&error, Kind::LimitExceeded, &[("rank", "1")]);
+        serves(&mut scene);
+        // Others may wait all the same, and what waited is forgotten with its connection.
+        assert!(scene.pull_dense(0) > 0);
+        scene.shard.forget(|_| true);
+        let token = scene.start(Verb::Pull, 1, far, wish);
+        assert!(scene.reply(token).is_none());
+    }
+}

@@ -110,6 +110,7 @@ impl Scene {
             join_timeout: Duration::from_secs(100),
             stall_timeout: Duration::from_secs(1000),
             table_bytes_max: 1 << 30,
+            parked_bytes_max: 1 << 20,
             can_cut: true,
             cut_interval: None,
             preset: None,

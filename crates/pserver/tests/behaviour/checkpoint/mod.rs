@@ -356,6 +356,8 @@ fn a_cut_is_complete_when_all_shards_have_published_and_latest_is_the_newest_suc
     assert_eq!(newest(folder.path()).unwrap(), 2);
     new.check(folder.path(), Which::Latest, (1, 1, 1));
     old.check(folder.path(), Which::Cut(1), (1, 1, 1));
+    fs::create_dir(folder.path().join("cut-281474976710656")).unwrap();
+    assert_eq!(newest(folder.path()).unwrap_err().kind(), Kind::Invalid);
 }
 
 #[test]
@@ -572,7 +574,13 @@ fn a_disk_error_surfaces_once_and_leaves_no_manifest() {
 
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
-    assert!(Writer::new(&file, 1, join).is_err());
+    let mut writer = Writer::new(&file.join("folder"), 1, join).unwrap();
+    let mut pieces = job.pieces(join, facts(1, 10)).into_iter();
+    let error = writer.write(pieces.next().unwrap()).unwrap_err();
+    assert!(error.to_string().contains("file/folder"), "{error}");
+    for piece in pieces {
+        assert_eq!(writer.write(piece).unwrap(), None);
+    }
     assert_eq!(Writer::new(folder.path(), 0, join).unwrap_err().kind(), Kind::Invalid);
 }
 
