@@ -61,7 +61,6 @@ fn dry_run(cluster: &Cluster, folder: &Path, volcano: &str, objects: usize) {
             "--checkpoint_dir=/data/checkpoint",
             "--pull_secret=registry",
             "--priority=low",
-            "--env=NAMESPACE=mine",
             "--metrics_port=9100",
             "--time_limit=1h",
             "train.py",

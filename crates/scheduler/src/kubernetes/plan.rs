@@ -53,9 +53,6 @@ const OWN: [&str; 6] = [
     "POD_NAME",
 ];
 
-/// A variable that the cluster fills in.
-const NAMESPACE: &str = "NAMESPACE";
-
 /// The name of a job's objects.
 pub fn name(id: &str) -> JobId {
     JobId::of(id)
@@ -477,20 +474,18 @@ fn environment(submission: &Submission, place: &KubernetesPlace, role: Role) -> 
     let (spec, job) = (&submission.spec, name(&submission.id));
     let told = told(submission, place, role)?;
     let secret = |name: &str| env::variable(name).is_some_and(env::Variable::is_secret);
-    let told = told.render();
-    // What the contract says wins over the user's, as everywhere.
-    let is_told = |own: &str| own == NAMESPACE || told.contains_key(own);
-    let own = spec.env.iter().filter(|(name, _)| !is_told(name));
-    let mut variables: Vec<Value> = own
+    let mut variables: Vec<Value> = spec
+        .env
+        .iter()
         .map(|(name, value)| (name.as_str(), value.clone()))
-        .chain(told.iter().map(|(name, value)| (*name, value.clone())))
-        .filter(|(name, _)| !OWN.contains(name) && *name != NAMESPACE && !secret(name))
+        .chain(told.render())
+        .filter(|(name, _)| !OWN.contains(name) && !secret(name))
         .map(|(name, value)| json!({"name": name, "value": literal(&value)}))
         .collect();
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     variables.push(field("POD_NAME", "metadata.name"));
     variables.push(field("POD_IP", "status.podIP"));
-    variables.push(field(NAMESPACE, "metadata.namespace"));
+    variables.push(field("NAMESPACE", "metadata.namespace"));
     let key = json!({"name": job.as_str(), "key": TOKEN_KEY});
     variables.push(json!({"name": "PADDLE_JOB_TOKEN", "valueFrom": {"secretKeyRef": key}}));
     Ok(variables)
@@ -630,24 +625,6 @@ mod tests {
             },
             "mounts cannot be honoured",
         );
-    }
-
-    /// An API server that is asked to apply a manifest refuses one that names a variable twice.
-    #[test]
-    fn no_variable_is_in_a_manifest_twice() {
-        let mut spec = JobSpec { pservers: 1, ..JobSpec::default() };
-        for name in ["NAMESPACE", "TRAINERS", "POD_IP", "PADDLE_JOB_TOKEN", "MINE"] {
-            spec.env.insert(name.into(), "mine".into());
-        }
-        let variables = environment(&submission(spec), &place(), Role::Trainer).unwrap();
-        let mut names: Vec<&str> =
-            variables.iter().filter_map(|variable| variable["name"].as_str()).collect();
-        let all = names.len();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), all, "{variables:#?}");
-        let mine = variables.iter().filter(|variable| variable["value"] == "mine");
-        assert_eq!(mine.map(|own| &own["name"]).collect::<Vec<_>>(), ["MINE"]);
     }
 
     #[test]
