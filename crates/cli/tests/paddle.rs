@@ -21,7 +21,8 @@ fn paddle(folder: &Path, args: &str) -> String {
     )
 }
 
-/// A folder with `good` (two chunks of two records), `cut`, `flipped` and `text`.
+/// A folder with `good` (two chunks of two records), `cut`, `flipped` and `text`, and `full`, with a
+/// checkpoint that no other can come after.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let options =
@@ -38,6 +39,7 @@ fn folder() -> tempfile::TempDir {
     flipped[25] ^= 1;
     std::fs::write(folder.path().join("flipped"), flipped).unwrap();
     std::fs::write(folder.path().join("text"), "just some lines of ordinary text\n").unwrap();
+    std::fs::create_dir_all(folder.path().join("full/cut-281474976710656")).unwrap();
     folder
 }
 
@@ -122,6 +124,7 @@ fn a_server_that_cannot_start_says_why_in_one_line() {
         "pserver --trainer_timeout=-1",
         "pserver --checkpoint_dir=text/inside-a-file",
         "pserver --checkpoint_dir=. --restore=newest",
+        "pserver --checkpoint_dir=full",
         "pserver --index=1",
         "pserver --tls_cert=text --tls_key=text",
         "pserver --memory_max=lots",

@@ -5,7 +5,7 @@ mod args;
 pub(crate) use args::Args;
 
 use crate::service::{self, folder};
-use ::pserver::checkpoint::{Directory, Which};
+use ::pserver::checkpoint::{Directory, Which, newest};
 use ::pserver::server::{self, Checkpointing, ServerConfig};
 use contract::env::Environment;
 use contract::port::Ports;
@@ -83,8 +83,9 @@ fn configure(args: &Args, environment: &Environment) -> Result<ServerConfig> {
         interval: (interval > 0).then(|| Duration::from_secs(interval)),
         disk: None,
     });
+    // What cannot be restored, or gone on with, is said now, not when the first trainer joins.
+    newest(&folder)?;
     if let Some(which) = config.restore {
-        // What cannot be restored is said now, not when the first trainer joins.
         Directory { folder, which }.check()?;
     }
     config.check()?;
