@@ -180,7 +180,7 @@ fn a_job_whose_cluster_does_not_answer_stays_in_the_list() {
     assert_eq!(listed.code, 0, "{listed:?}");
     assert!(listed.stdout.contains(&id), "{listed:?}");
     let line = listed.stdout.lines().find(|line| line.starts_with("far-k3x2aa")).unwrap();
-    assert!(line.contains("not known: its cluster does not answer"), "{listed:?}");
+    assert!(line.contains("not known: "), "{listed:?}");
     // Who names a job asks about no other.
     assert_eq!(job.run_to_the_end(job.paddle(&["kill", &id])).code, 0);
 }
