@@ -3,9 +3,9 @@
 use super::content::{self, Manner};
 use super::incoming::{BodyPieces, pieces};
 use super::listing::Listing;
-use super::place::place;
+use super::place::{parse, place};
 use super::stores::Condition;
-use super::{packs, service};
+use super::{operation, packs, service};
 use crate::Cloud;
 use crate::audit::Deed;
 use crate::http::{Answer, Body, Caller, Parts, Question, stream};
@@ -14,8 +14,8 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use contract::api::file::{
-    Attributes, Begin, Checksums, ChunkQuery, Completed, ContentQuery, DiskUsage, Entry, ListQuery,
-    PathQuery, PutQuery, Relocate, RemoveQuery, Upload,
+    Attributes, Begin, Checksums, ChunkQuery, Completed, ContentQuery, Entry, ListQuery, PathQuery,
+    PutQuery, Relocate, RemoveQuery, Upload,
 };
 use contract::api::pack::{self, Fetch, Packed};
 use contract::path::Access;
@@ -47,9 +47,12 @@ pub(crate) async fn stat(
 pub(crate) async fn usage(
     State(cloud): State<Arc<Cloud>>,
     caller: Caller,
+    headers: HeaderMap,
     Question(query): Question<PathQuery>,
-) -> Answer<Json<DiskUsage>> {
-    Ok(Json(service::usage(&cloud, &caller, &query.path).await?))
+) -> Answer<Response> {
+    let (own, user) = (Arc::clone(&cloud), caller.clone());
+    let work = async move { service::usage(&own, &user, &query.path).await };
+    operation::answer(&cloud, &caller, &headers, None, work).await
 }
 
 /// Makes a directory.
@@ -65,14 +68,19 @@ pub(crate) async fn make_directory(
 pub(crate) async fn remove(
     State(cloud): State<Arc<Cloud>>,
     caller: Caller,
+    headers: HeaderMap,
     Question(query): Question<RemoveQuery>,
-) -> Answer<StatusCode> {
-    let removed = service::remove(&cloud, &caller, &query.path, query.is_recursive).await;
-    if query.is_recursive {
-        cloud.audit(Deed::of(&caller, "files.remove", &query.path), removed.as_ref()).await;
-    }
-    removed?;
-    Ok(StatusCode::NO_CONTENT)
+) -> Answer<Response> {
+    let (own, user) = (Arc::clone(&cloud), caller.clone());
+    let subject = parse(&cloud, &query.path)?;
+    let work = async move {
+        let removed = service::remove(&own, &user, &query.path, query.is_recursive).await;
+        if query.is_recursive {
+            own.audit(Deed::of(&user, "files.remove", &query.path), removed.as_ref()).await;
+        }
+        removed
+    };
+    operation::answer(&cloud, &caller, &headers, Some(subject), work).await
 }
 
 /// Changes permissions or time.
@@ -88,18 +96,25 @@ pub(crate) async fn dress(
 pub(crate) async fn rename(
     State(cloud): State<Arc<Cloud>>,
     caller: Caller,
+    headers: HeaderMap,
     Body(asked): Body<Relocate>,
-) -> Answer<Json<Entry>> {
-    Ok(Json(service::rename(&cloud, &caller, &asked).await?))
+) -> Answer<Response> {
+    let (own, user) = (Arc::clone(&cloud), caller.clone());
+    let subject = parse(&cloud, &asked.from)?;
+    let work = async move { service::rename(&own, &user, &asked).await };
+    operation::answer(&cloud, &caller, &headers, Some(subject), work).await
 }
 
 /// Copies a file.
 pub(crate) async fn copy(
     State(cloud): State<Arc<Cloud>>,
     caller: Caller,
+    headers: HeaderMap,
     Body(asked): Body<Relocate>,
-) -> Answer<Json<Entry>> {
-    Ok(Json(service::copy(&cloud, &caller, &asked).await?))
+) -> Answer<Response> {
+    let (own, user) = (Arc::clone(&cloud), caller.clone());
+    let work = async move { service::copy(&own, &user, &asked).await };
+    operation::answer(&cloud, &caller, &headers, None, work).await
 }
 
 /// Sends a file.

@@ -9,6 +9,7 @@ pub(crate) mod content;
 pub(crate) mod incoming;
 pub(crate) mod listing;
 pub(crate) mod log;
+pub(crate) mod operation;
 pub(crate) mod package;
 pub(crate) mod packs;
 pub(crate) mod place;

@@ -17,7 +17,7 @@ use contract::api::file::{
 use contract::checksum::{Checksum, Summing};
 use contract::path::Access;
 use contract::{Error, Kind, Result};
-use futures_util::StreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -98,7 +98,11 @@ pub(crate) async fn copy(cloud: &Cloud, caller: &Caller, asked: &Relocate) -> Re
     let promise = cloud.usages.decide(cloud, &to, entry.bytes, given_up).await?.promise();
     let scratch = scratch(&to).await?;
     let staged = scratch.path().join("data");
-    let pieces = drawn(opened.source.pieces(0..entry.bytes));
+    let counted = super::operation::current();
+    let pieces = opened.source.pieces(0..entry.bytes).inspect_ok(move |piece| {
+        counted.add(0, piece.len() as u64);
+    });
+    let pieces = drawn(Box::pin(pieces));
     let (bytes, _) = write(&staged, Some(entry.bytes), entry.bytes, pieces).await?;
     if bytes != entry.bytes {
         let message = "the file was changed while it was copied: try again when it is finished";

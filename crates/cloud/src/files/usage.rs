@@ -231,8 +231,12 @@ fn add<'a>(
             Err(error) if error.kind() == Kind::NotFound => return Ok(()),
             entries => entries?,
         };
+        let before = *usage;
+        for entry in &entries {
+            count(entry, usage);
+        }
+        super::operation::current().add(usage.files - before.files, usage.bytes - before.bytes);
         for entry in entries {
-            count(&entry, usage);
             // A name that no path can have is counted, and not entered.
             if entry.is_directory()
                 && depth < DEPTH_MAX

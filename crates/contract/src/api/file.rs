@@ -146,6 +146,39 @@ pub struct DiskUsage {
     pub directories: u64,
 }
 
+/// How far copying, moving, removing or measuring has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Progress {
+    /// Files that are done.
+    pub files: u64,
+    /// Bytes that are done.
+    pub bytes: u64,
+}
+
+/// A line of the answer to copying, moving, removing or measuring that takes longer than a moment:
+/// the answer has status 202, and its last line is [`OperationLine::Ended`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationLine {
+    /// It goes on.
+    Working(Progress),
+    /// It has ended.
+    Ended(Ended),
+}
+
+/// How an operation ended: what the answer would have been, had it taken no time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Ended {
+    /// The status.
+    pub status: u16,
+    /// The body, as JSON text; empty if there is none.
+    pub body: String,
+}
+
+/// The header by which a client names an operation of its own, up to 64 letters and digits. The
+/// same request with the same name again waits for the same operation.
+pub const OPERATION: &str = "operation-id";
+
 /// How to read a content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema, IntoParams)]
 #[serde(deny_unknown_fields)]
