@@ -28,7 +28,7 @@ use super::{
     missing, not_empty, parent_of, plain_directory, relative, replaced,
 };
 use crate::config::{StoreConfig, StoreUrl};
-use crate::files::Owner;
+use crate::files::{Owner, operation};
 use bytes::Bytes;
 use contract::api::file::{DiskUsage, Entry, EntryKind};
 use contract::path::PfsPath;
@@ -244,10 +244,14 @@ impl Objects {
         match entry.kind {
             EntryKind::Directory => {
                 let top = format!("{key}/");
-                if !is_recursive && !self.is_empty(path).await? {
+                if is_recursive {
+                    return self.remove_below(&top).await.map_err(failed);
+                }
+                if !self.is_empty(path).await? {
                     return Err(not_empty(path));
                 }
-                self.remove_below(&top).await.map_err(failed)
+                // Not what somebody puts into it at this moment.
+                self.operator.delete(&top).await.map_err(failed)
             }
             _ => self.operator.delete(&key).await.map_err(failed),
         }
@@ -255,10 +259,12 @@ impl Objects {
 
     /// Removes everything whose key begins so, this key too.
     async fn remove_below(&self, top: &str) -> opendal::Result<()> {
+        let counted = operation::current();
         let mut lister = self.operator.lister_with(top).recursive(true).await?;
         let mut deleter = self.operator.deleter().await?;
         while let Some(found) = lister.next().await.transpose()? {
             deleter.delete(found.path()).await?;
+            counted.add(1, found.metadata().content_length());
         }
         deleter.delete(top).await?;
         deleter.close().await
@@ -284,6 +290,7 @@ impl Objects {
         let mut lister = self.operator.lister_with(&top).recursive(true).await.map_err(failed)?;
         let mut usage = DiskUsage::default();
         let mut directories = BTreeSet::new();
+        let counted = operation::current();
         while let Some(found) = lister.next().await.transpose().map_err(failed)? {
             let Some(name) = found.path().strip_prefix(&top) else { continue };
             let mut above = name;
@@ -292,8 +299,10 @@ impl Objects {
                 above = parent;
             }
             if !name.is_empty() && !name.ends_with('/') {
+                let bytes = found.metadata().content_length();
                 usage.files += 1;
-                usage.bytes = usage.bytes.saturating_add(found.metadata().content_length());
+                usage.bytes = usage.bytes.saturating_add(bytes);
+                counted.add(1, bytes);
             }
         }
         usage.directories = directories.len() as u64;

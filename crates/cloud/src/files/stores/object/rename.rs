@@ -2,21 +2,31 @@
 //!
 //! A file is there under the old name until it is whole under the new one, so one that is killed in
 //! between leaves two, never none. A directory is moved file by file: everything is copied before
-//! anything is removed, and a copy that fails leaves what was there.
+//! anything is removed, and a copy that fails leaves what was there. What somebody writes meanwhile
+//! is not removed: only an object that is still the one that was copied.
 
 use super::super::{Condition, Renaming, into_itself, is_a_directory, is_within, over_a_file};
 use super::super::{parent_of, relative, taken};
 use super::{Objects, check_name, etag, quoted, refused};
-use contract::Result;
+use crate::files::operation;
 use contract::api::file::Entry;
 use contract::path::PfsPath;
-use futures_util::stream::{StreamExt, TryStreamExt};
+use contract::{Error, Kind, Result};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use opendal::ErrorKind;
+use std::sync::{Mutex, PoisonError};
 
 /// The largest object that stores copy in one request; larger ones pass through the server.
 const COPY_BYTES_MAX: u64 = 5 << 30;
 /// Objects that are copied at the same time.
 const COPIES: usize = 8;
+
+/// Something that has another name now, too.
+pub(super) struct Copied {
+    key: String,
+    /// The mark of the object that was copied; absent for a directory.
+    etag: Option<String>,
+}
 
 impl Objects {
     pub(super) async fn rename_now(
@@ -59,13 +69,13 @@ impl Objects {
             true => self.move_directory(from, to).await?,
             false => {
                 let (old, new) = (relative(from), relative(to));
-                self.copy_object(&old, &new, how.if_absent).await.map_err(|error| {
-                    match error.kind() {
+                let copied = self.copy_object(&old, &new, how.if_absent).await.map_err(
+                    |error| match error.kind() {
                         ErrorKind::ConditionNotMatch => taken(to),
                         _ => refused(error, from),
-                    }
-                })?;
-                self.operator.delete(&old).await.map_err(|error| refused(error, from))?;
+                    },
+                )?;
+                self.remove_copied(&copied).await.map_err(|error| refused(error, from))?;
             }
         }
         self.stat_now(to).await
@@ -74,34 +84,81 @@ impl Objects {
     async fn move_directory(&self, from: &PfsPath, to: &PfsPath) -> Result<()> {
         let (old, new) = (format!("{}/", relative(from)), format!("{}/", relative(to)));
         let failed = |error| refused(error, from);
+        let done: Mutex<Vec<Copied>> = Mutex::default();
+        let counted = operation::current();
         let lister = self.operator.lister_with(&old).recursive(true).await.map_err(failed)?;
-        let copied = lister
+        let copying = lister
             .map_ok(|found| {
-                let (old, new) = (&old, &new);
+                let (old, new, done, counted) = (&old, &new, &done, &counted);
                 async move {
                     let rest = found.path().strip_prefix(old.as_str()).unwrap_or_default();
                     let target = format!("{new}{rest}");
-                    match target.ends_with('/') {
-                        true => self.operator.create_dir(&target).await,
-                        false => self.copy_object(found.path(), &target, false).await,
-                    }
+                    let copied = match target.ends_with('/') {
+                        true => {
+                            self.operator.create_dir(&target).await?;
+                            Copied { key: found.path().to_owned(), etag: None }
+                        }
+                        false => self.copy_object(found.path(), &target, false).await?,
+                    };
+                    counted.add(1, found.metadata().content_length());
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push(copied);
+                    Ok(())
                 }
             })
             .try_buffer_unordered(COPIES)
             .try_collect::<()>()
             .await;
-        if let Err(error) = copied {
+        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = copying {
             // What was there stays; half a copy goes.
-            let _ = self.remove_below(&new).await;
+            let copies = done.iter().filter_map(|copied| copied.key.strip_prefix(&old));
+            for rest in copies {
+                let _ = self.operator.delete(&format!("{new}{rest}")).await;
+            }
+            let _ = self.operator.delete(&new).await;
             return Err(failed(error));
         }
         self.mark(to).await?;
-        self.remove_below(&old).await.map_err(failed)
+        let removals =
+            done.into_iter().map(|copied| async move { self.remove_copied(&copied).await });
+        stream::iter(removals)
+            .buffer_unordered(COPIES)
+            .try_collect::<()>()
+            .await
+            .map_err(failed)?;
+        self.operator.delete(&old).await.map_err(failed)?;
+        match self.has_directory(from).await? {
+            false => Ok(()),
+            true => {
+                let message = "the directory was moved, but for files that were written to it \
+                               meanwhile: they are where they were";
+                Err(Error::new(Kind::Conflict, message).with("path", from))
+            }
+        }
+    }
+
+    /// Removes what was copied, unless somebody has written something else there since.
+    pub(super) async fn remove_copied(&self, copied: &Copied) -> opendal::Result<()> {
+        if let Some(known) = &copied.etag {
+            match self.operator.stat(&copied.key).await {
+                Ok(found) if etag(&found) == *known => {}
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        self.operator.delete(&copied.key).await
     }
 
     /// Copies an object with its metadata.
-    async fn copy_object(&self, from: &str, to: &str, if_absent: bool) -> opendal::Result<()> {
+    pub(super) async fn copy_object(
+        &self,
+        from: &str,
+        to: &str,
+        if_absent: bool,
+    ) -> opendal::Result<Copied> {
         let metadata = self.operator.stat(from).await?;
+        let copied = Copied { key: from.to_owned(), etag: Some(etag(&metadata)) };
         let bytes = metadata.content_length();
         let can_refuse = self.operator.info().capability().copy_with_if_not_exists;
         if bytes < COPY_BYTES_MAX {
@@ -110,7 +167,7 @@ impl Objects {
                 true => copying.if_not_exists(true),
                 false => copying,
             };
-            return copying.await.map(|_| ());
+            return copying.await.map(|_| copied);
         }
         let given: Vec<(String, String)> = [super::MODE, super::MODIFIED]
             .iter()
@@ -133,6 +190,6 @@ impl Objects {
                 return Err(error);
             }
         }
-        writer.close().await.map(|_| ())
+        writer.close().await.map(|_| copied)
     }
 }

@@ -104,3 +104,30 @@ async fn keys_that_no_path_can_have_are_passed_over() {
     let refused = Condition { if_absent: true, if_match: None }.check(Some(&plain));
     assert!(refused.is_err());
 }
+
+/// A directory is moved file by file, which takes a while.
+#[tokio::test]
+async fn what_is_written_while_files_move_is_kept() {
+    let Some(endpoint) = server() else { return };
+    let store = store(&endpoint).await;
+    for name in ["same", "replaced", "removed"] {
+        store.operator.write(&format!("home/wu/old/{name}"), name.as_bytes()).await.unwrap();
+        let (old, new) = (format!("home/wu/old/{name}"), format!("home/wu/new/{name}"));
+        let copied = store.copy_object(&old, &new, false).await.unwrap();
+        match name {
+            "replaced" => drop(store.operator.write(&old, b"newer".to_vec()).await.unwrap()),
+            "removed" => store.operator.delete(&old).await.unwrap(),
+            _ => {}
+        }
+        store.remove_copied(&copied).await.unwrap();
+    }
+    let names = async |directory: &str| {
+        let top = PfsPath::home("dc", "wu").unwrap().join(directory).unwrap();
+        let entries = store.list_now(&top).await.unwrap();
+        entries.iter().map(|entry| entry.name().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("old").await, ["replaced"]);
+    assert_eq!(names("new").await, ["removed", "replaced", "same"]);
+    let kept = store.operator.read("home/wu/old/replaced").await.unwrap();
+    assert_eq!(kept.to_vec(), b"newer");
+}
