@@ -66,6 +66,13 @@ fn a_disk_quota_holds_against_uploads_that_race() {
     wu.says(&["cp", kept, &wu.pfs("")]).ok();
     wu.says(&["rm", &wu.pfs(kept)]).ok();
     wu.says(&["cp", "small", &wu.pfs("")]).ok();
+    // Where nothing more fits, a small file can still be replaced.
+    wu.write("rest", noise(8, (20 << 20) - 1));
+    wu.says(&["cp", "rest", &wu.pfs("")]).ok();
+    assert!(wu.says(&["cp", "tiny", &wu.pfs("")]).failed(1).contains("disk quota"));
+    wu.write("small", "y");
+    wu.says(&["cp", "small", &wu.pfs("")]).ok();
+    assert_eq!(wu.says(&["cat", &wu.pfs("small")]).ok(), "y");
 }
 
 #[test]

@@ -112,3 +112,20 @@ fn the_originals_holes_are_closed() {
     assert_eq!(listed, json!({"files": ["/pfs/local/home/eve/s"], "urls": [url]}));
     assert_eq!(wu.post("/api/v1/publish/", &json!({"path": "/pfs/local/home/eve/s"})).status, 403);
 }
+
+#[test]
+fn an_upload_that_goes_on_does_not_need_its_room_twice() {
+    let server = Server::with_config("quota: {disk: 1Mi}");
+    let wu = server.user("wu");
+    let touch = |name: &str, bytes: u64| {
+        let path = format!("/pfs/local/home/wu/{name}");
+        let body = json!({"method": "touch", "path": path, "filesize": bytes});
+        let answer: Value = wu.post("/api/v1/pfs/files", &body).read();
+        answer["err"].as_str().unwrap().to_owned()
+    };
+    // Its client begins every attempt so.
+    for bytes in [700_000, 700_000, 900_000] {
+        assert_eq!(touch("file", bytes), "");
+    }
+    assert!(touch("other", 700_000).contains("disk quota"));
+}

@@ -14,6 +14,7 @@ use contract::checksum::Checksum;
 use contract::path::{Access, PfsPath};
 use contract::{Error, Kind, Result};
 use futures_util::StreamExt;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Writes many small files, all in one home or area.
@@ -28,7 +29,17 @@ pub(crate) async fn unpack(
     let folder = scratch.path().to_owned();
     let arrived = blocking(move || read_pack(&folder, &mut Incoming::new(pieces))).await?;
     let bytes = arrived.iter().map(|(header, _)| header.bytes).sum();
-    let promise = cloud.usages.decide(cloud, &place, bytes, 0).await?.promise();
+    let decided = match cloud.usages.decide(cloud, &place, bytes, 0).await {
+        // There may be room for what replaces other files. Only now is it worth asking for each.
+        Err(error) if error.kind() == Kind::LimitExceeded => {
+            match replaced(cloud, &place, &arrived).await {
+                0 => return Err(error),
+                given_up => cloud.usages.decide(cloud, &place, bytes, given_up).await?,
+            }
+        }
+        decided => decided?,
+    };
+    let promise = decided.promise();
     let mut results: Vec<Packed> = Vec::new();
     let (mut publications, mut positions) = (Vec::new(), Vec::new());
     for (header, staged) in arrived {
@@ -61,6 +72,24 @@ pub(crate) async fn unpack(
     }
     promise.published(written);
     Ok(results)
+}
+
+/// Bytes of the files that those of a pack take the place of.
+async fn replaced(cloud: &Cloud, place: &PermittedPath, arrived: &Arrived) -> u64 {
+    let paths: BTreeSet<PfsPath> = arrived
+        .iter()
+        .filter_map(|(header, staged)| {
+            staged.as_ref().ok()?;
+            sibling(cloud, place, &header.path).ok()
+        })
+        .collect();
+    let mut bytes = 0_u64;
+    for path in paths {
+        if let Ok(there) = place.files.stat(path).await {
+            bytes = bytes.saturating_add(there.bytes);
+        }
+    }
+    bytes
 }
 
 /// One file of a pack that goes out: header, content, checksum.

@@ -14,7 +14,7 @@ use axum::Json;
 use axum::extract::{FromRequest, Multipart, Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use contract::api::file::Entry;
+use contract::api::file::{Entry, EntryKind};
 use contract::path::{Access, PfsPath};
 use contract::{Error, Kind, Result};
 use futures_util::StreamExt;
@@ -181,7 +181,14 @@ async fn touch(cloud: &Cloud, caller: &Caller, text: &str, bytes: u64) -> Result
         return Err(Error::new(Kind::LimitExceeded, message).with("bytes_max", FILE_BYTES_MAX));
     }
     let place = own_place(cloud, caller, text, Access::Write).await?;
-    let promise = cloud.usages.decide(cloud, &place, bytes, 0).await?.promise();
+    let given_up = match place.files.stat(place.path.clone()).await {
+        // The original's client begins every upload so, also one that goes on.
+        Ok(there) if there.kind == EntryKind::File && there.bytes == bytes => return Ok(()),
+        Ok(there) => there.bytes,
+        Err(error) if error.kind() == Kind::NotFound => 0,
+        Err(error) => return Err(error),
+    };
+    let promise = cloud.usages.decide(cloud, &place, bytes, given_up).await?.promise();
     let touched = change_file(&place, Change::Touch(bytes)).await;
     cloud.usages.forget(&place);
     drop(promise);
