@@ -6,7 +6,8 @@
 //! - `upload.json`: what was asked for; written first, and never changed;
 //! - `data`: the file, at its full length from the start, so that a full disk is noticed then;
 //! - `parts`: for every chunk whether it has arrived, and its checksum;
-//! - `done.json`: the file as it was published, so that the last call can be repeated.
+//! - `done.json`: the file as it was published, so that the last call can be repeated. The upload
+//!   is in `<user>/ended/<id>` from then on, where nobody who looks for unfinished ones meets it.
 //!
 //! All that is known about an upload is on the disk: the server may be killed at any time, and
 //! several servers may share the directory. Two writers of one path have an upload each.
@@ -89,6 +90,8 @@ const META: &str = "upload.json";
 const DATA: &str = "data";
 const PARTS: &str = "parts";
 const DONE: &str = "done.json";
+/// Uploads that have ended; no id is this word.
+const ENDED: &str = "ended";
 /// Has arrived, and the checksum.
 const RECORD_BYTES: usize = 1 + CHECKSUM_BYTES;
 const READ_BYTES: usize = 256 << 10;
@@ -141,9 +144,13 @@ impl Staging {
     pub(crate) fn find(&self, username: &str, id: &str) -> Result<Option<Staged>> {
         let is_name =
             !id.is_empty() && id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric());
-        match is_name {
-            true => Staged::load(self.root.join(username).join(id), &self.summed),
-            false => Ok(None),
+        if !is_name {
+            return Ok(None);
+        }
+        let folder = self.root.join(username);
+        match Staged::load(folder.join(id), &self.summed)? {
+            None => Staged::load(folder.join(ENDED).join(id), &self.summed),
+            found => Ok(found),
         }
     }
 
@@ -177,7 +184,9 @@ impl Staging {
         let mut removed = 0;
         let users = fs::read_dir(&self.root).into_iter().flatten().flatten();
         for user in users {
-            for upload in fs::read_dir(user.path()).into_iter().flatten().flatten() {
+            let folders = [user.path(), user.path().join(ENDED)];
+            let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).ok()).flatten();
+            for upload in entries.flatten().filter(|entry| entry.file_name() != ENDED) {
                 let touched = |path: PathBuf| fs::metadata(path).and_then(|found| found.modified());
                 let times = [upload.path(), upload.path().join(PARTS), upload.path().join(DATA)];
                 let newest = times.into_iter().filter_map(|path| touched(path).ok()).max();
@@ -236,7 +245,10 @@ impl Staged {
 
     /// The file, if the upload has ended.
     pub(crate) fn done(&self) -> Option<Entry> {
-        let text = fs::read_to_string(self.directory.join(DONE)).ok()?;
+        // It may have ended since it was found.
+        let places = [Some(self.directory.clone()), self.ended()];
+        let mut texts = places.into_iter().flatten().map(|place| place.join(DONE));
+        let text = texts.find_map(|file| fs::read_to_string(file).ok())?;
         serde_json::from_str(&text).ok()
     }
 
@@ -244,7 +256,20 @@ impl Staged {
     pub(crate) fn finish(&self, entry: &Entry) -> Result<()> {
         self.summed.forget(&self.id);
         let text = crate::database::to_json(entry)?;
-        disk::publish(&self.directory.join(DONE), Access::Private, text.as_bytes())
+        disk::publish(&self.directory.join(DONE), Access::Private, text.as_bytes())?;
+        if let Some(ended) = self.ended()
+            && let Some(folder) = ended.parent()
+        {
+            // Where it is it has ended, too.
+            let _ = make_private(folder).map(|()| fs::rename(&self.directory, &ended));
+        }
+        Ok(())
+    }
+
+    /// Where it is after its end; `None` if it is there.
+    fn ended(&self) -> Option<PathBuf> {
+        let folder = self.directory.parent()?;
+        (folder.file_name()? != ENDED).then(|| folder.join(ENDED).join(&self.id))
     }
 
     /// Forgets the upload.

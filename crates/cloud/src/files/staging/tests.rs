@@ -201,6 +201,32 @@ fn what_nobody_continues_is_removed_and_the_rest_stays() {
 }
 
 #[test]
+fn an_upload_that_has_ended_is_in_nobodys_way_and_known_until_it_is_swept() {
+    let (root, staging) = staging();
+    let staged = staging.begin("wu", &begin(CHUNK, "s")).unwrap();
+    let earlier = staging.find("wu", &staged.id).unwrap().unwrap();
+    let entry = Entry {
+        path: "/pfs/dc/home/wu/file".to_owned(),
+        kind: contract::api::file::EntryKind::File,
+        bytes: CHUNK,
+        modified_ms: 0,
+        mode: 0o644,
+        etag: "e".to_owned(),
+    };
+    staged.finish(&entry).unwrap();
+    let folder = root.path().join("uploads/wu");
+    let names = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names.collect::<Vec<_>>(), [ENDED]);
+    assert_eq!(staging.reserved("wu"), 0);
+    // Also for somebody who found it before it ended.
+    assert_eq!(earlier.done(), Some(entry.clone()));
+    assert_eq!(staging.find("wu", &staged.id).unwrap().unwrap().done(), Some(entry));
+    assert_eq!(staging.sweep(Duration::from_secs(3600)), 0);
+    assert_eq!(staging.sweep(Duration::ZERO), 1);
+    assert!(staging.find("wu", &staged.id).unwrap().is_none());
+}
+
+#[test]
 fn a_disk_that_is_full_says_so_at_the_beginning() {
     let (_root, staging) = staging();
     // More than any disk here has.
