@@ -125,10 +125,10 @@ struct Copied {
 }
 
 fn carry_out(client: &Client, plan: Plan, options: &Options) -> Result<Copied> {
-    let all = plan.items.len();
     let told = Told::default();
     client.carry_out(plan, options, &told)?;
     let (copied, mut failures) = told.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let all = copied.files + failures.len();
     let Some((kind, first)) = failures.pop() else { return Ok(copied) };
     let message = match failures.len() {
         0 if all == 1 => first,
@@ -142,6 +142,11 @@ struct Told(Mutex<(Copied, Vec<(Kind, String)>)>);
 
 impl Watcher for Told {
     fn moved(&self, _: u64) {}
+
+    fn left_out(&self, name: &str, error: Error) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.1.push((error.kind(), format!("{name}: {}", error.chain())));
+    }
 
     fn ended(&self, item: &Item, outcome: &Outcome) {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,6 +4,7 @@
 //! been carried out; it is repeated only if twice is the same as once.
 
 use contract::{Kind, Result};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Whether a call may reach the server twice.
@@ -18,7 +19,7 @@ pub(crate) enum Repeat {
 /// The most attempts of one call.
 pub(crate) const ATTEMPTS_MAX: u32 = 4;
 /// After so long no other attempt is made: a server that hangs would take a minute for each.
-const ELAPSED_MAX: Duration = Duration::from_secs(30);
+pub(crate) const ELAPSED_MAX: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest that a server may ask us to wait between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
@@ -67,31 +68,57 @@ pub(crate) const POLL_MAX: Duration = Duration::from_secs(2);
 pub(crate) fn patiently<T>(
     patience: Duration,
     notice: impl Fn(&str),
-    ask: impl Fn() -> Result<T>,
+    ask: impl FnMut() -> Result<T>,
 ) -> Result<T> {
-    let mut lost: Option<Instant> = None;
-    let mut pause = POLL_FIRST;
-    loop {
-        match ask() {
-            Err(error) if error.kind().is_retryable() => {
-                let since = *lost.get_or_insert_with(|| {
-                    notice(&format!("{}; trying again", error.chain()));
-                    Instant::now()
-                });
-                if since.elapsed() >= patience {
-                    return Err(error);
+    Outage::default().patiently(patience, notice, ask)
+}
+
+/// Since when nobody of those who share it has got an answer: they lose their patience together,
+/// not one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Outage(Mutex<Option<Instant>>);
+
+impl Outage {
+    /// Asks again while the server is away, for as long as `patience`; `notice` is told once.
+    pub(crate) fn patiently<T>(
+        &self,
+        patience: Duration,
+        notice: impl Fn(&str),
+        mut ask: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        let mut lost: Option<Instant> = None;
+        let mut pause = POLL_FIRST;
+        loop {
+            match ask() {
+                Err(error) if error.kind().is_retryable() => {
+                    let own = *lost.get_or_insert_with(Instant::now);
+                    let since = *self.since().get_or_insert_with(|| {
+                        notice(&format!("{}; trying again", error.chain()));
+                        own
+                    });
+                    if own.min(since).elapsed() >= patience {
+                        return Err(error);
+                    }
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(POLL_MAX);
                 }
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(POLL_MAX);
+                answer => {
+                    *self.since() = None;
+                    return answer;
+                }
             }
-            answer => return answer,
         }
+    }
+
+    fn since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use contract::Error;
 
     const LOST: Failure =
         Failure { kind: Kind::Unavailable, may_have_been_seen: true, retry_after: None };
@@ -124,5 +151,24 @@ mod tests {
             Some(Duration::from_secs(3))
         );
         assert_eq!(decide(1, Duration::ZERO, busy(3600), Repeat::Safe, 0.0), None);
+    }
+
+    #[test]
+    fn those_who_share_an_outage_lose_their_patience_together() {
+        let outage = Outage::default();
+        let patience = Duration::from_secs(300);
+        let asked = std::cell::Cell::new(0);
+        let lost = || {
+            asked.set(asked.get() + 1);
+            Err::<(), _>(Error::new(Kind::Unavailable, "nothing listens"))
+        };
+        // Another has waited for so long already.
+        *outage.since() = Instant::now().checked_sub(patience);
+        outage.patiently(patience, |_| (), lost).unwrap_err();
+        assert_eq!(asked.get(), 1);
+        // An answer, of whatever kind, ends it for all.
+        let refused = || Err::<(), _>(Error::new(Kind::Forbidden, "no"));
+        outage.patiently(patience, |_| (), refused).unwrap_err();
+        assert_eq!(*outage.since(), None);
     }
 }

@@ -176,3 +176,47 @@ fn the_parts_of_a_file_come_over_one_connection() {
     }
     assert_eq!(connections.load(Ordering::SeqCst), 1);
 }
+
+fn relocation() -> contract::api::file::Relocate {
+    let path = |name: &str| format!("/pfs/dc/home/wuyi/{name}");
+    contract::api::file::Relocate { from: path("a"), to: path("b"), if_absent: false }
+}
+
+const MOVED: &str = r#"{"path": "/pfs/dc/home/wuyi/b", "kind": "file", "bytes": 7, "mode": 420,
+    "modified_ms": 0}"#;
+
+#[test]
+fn long_work_is_waited_for_by_its_name_when_the_connection_breaks() {
+    let working = r#"{"working": {"files": 0, "bytes": 5}}"#;
+    let ended = format!(r#"{{"ended": {{"status": 200, "body": {:?}}}}}"#, MOVED.replace('\n', ""));
+    let cut = format!("HTTP/1.1 202 Accepted\r\ncontent-length: 1000\r\n\r\n{working}\n");
+    let rest = reply("202 Accepted", "", &format!("\n{working}\n{ended}\n"));
+    let server = Server::start(vec![ok(PLACES), cut, String::new(), rest]);
+    let client = server.client();
+    let moved = std::cell::Cell::new(0);
+    let entry = client.copy_file(&relocation(), |bytes| moved.set(moved.get() + bytes)).unwrap();
+    assert_eq!((entry.bytes, moved.get()), (7, 5));
+    let heads = server.asked.lock().unwrap();
+    let names: Vec<&str> = heads
+        .iter()
+        .filter_map(|head| head.lines().find_map(|line| line.strip_prefix("operation-id: ")))
+        .collect();
+    assert!(names.len() == 3 && names.iter().all(|name| *name == names[0]), "{names:?}");
+}
+
+#[test]
+fn long_work_may_fail_and_what_was_cut_off_is_not_guessed_at() {
+    let body = r#"{\"kind\": \"conflict\", \"message\": \"files were added\"}"#;
+    let failed = format!(r#"{{"ended": {{"status": 409, "body": "{body}"}}}}"#);
+    let server = Server::start(vec![ok(PLACES), reply("202 Accepted", "", &format!("{failed}\n"))]);
+    let error = server.client().rename(&relocation()).unwrap_err();
+    assert_eq!((error.kind(), error.to_string()), (Kind::Conflict, "files were added".to_owned()));
+    // The server died, and does not know whether it had done it.
+    let gone = reply("404 Not Found", "", r#"{"kind": "not_found", "message": "no such file"}"#);
+    let server = Server::start(vec![ok(PLACES), String::new(), gone.clone()]);
+    let error = server.client().rename(&relocation()).unwrap_err();
+    insta::assert_snapshot!(error, @"cannot move files, or it is done already: the connection broke in the middle, and now: no such file; look at both paths");
+    let server = Server::start(vec![ok(PLACES), String::new(), gone]);
+    let query = contract::api::file::RemoveQuery { path: relocation().from, is_recursive: true };
+    server.client().remove(&query).unwrap();
+}

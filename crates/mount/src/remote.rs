@@ -144,6 +144,8 @@ struct Told(Mutex<Option<Result<()>>>);
 impl Watcher for Told {
     fn moved(&self, _: u64) {}
 
+    fn left_out(&self, _: &str, _: Error) {}
+
     fn ended(&self, _: &Item, outcome: &Outcome) {
         let result = match &outcome.error {
             None => Ok(()),

@@ -45,8 +45,14 @@ impl MovingArgs {
     pub(crate) fn watch(&self, direction: Direction, items: &[Item]) -> Shown {
         let is_terminal = std::io::stderr().is_terminal();
         let bytes = items.iter().map(|item| item.bytes).sum();
-        let state =
-            State { moved: 0, done: 0, ended: 0, failures: Vec::new(), told: Instant::now() };
+        let state = State {
+            moved: 0,
+            done: 0,
+            ended: 0,
+            left_out: 0,
+            failures: Vec::new(),
+            told: Instant::now(),
+        };
         Shown {
             direction,
             is_verbose: self.verbose || (!is_terminal && items.len() <= LINES_MAX),
@@ -90,6 +96,8 @@ struct State {
     /// Bytes of files that are where they should be.
     done: u64,
     ended: usize,
+    /// What is no file that was tried.
+    left_out: usize,
     failures: Vec<(String, Error)>,
     told: Instant,
 }
@@ -110,6 +118,12 @@ impl Watcher for Shown {
         });
         let done = if error.is_none() { item.bytes } else { 0 };
         self.tell(&name, (outcome.moved_bytes, done), error);
+    }
+
+    fn left_out(&self, name: &str, error: Error) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.left_out += 1;
+        state.failures.push((name.to_owned(), Error::new(error.kind(), error.chain())));
     }
 }
 
@@ -144,7 +158,8 @@ impl Shown {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut failures = state.failures;
         failures.sort_by(|a, b| a.0.cmp(&b.0));
-        let done = self.files - failures.len().min(self.files);
+        let all = self.files + state.left_out;
+        let done = all - failures.len().min(all);
         let seconds = self.began.elapsed().as_secs_f64().max(0.001);
         let rate = size::human((state.moved as f64 / seconds) as u64);
         let mut line = format!(
@@ -164,8 +179,7 @@ impl Shown {
         match failures.is_empty() {
             true => Ok(ExitCode::SUCCESS),
             false => {
-                let message =
-                    format!("{} of {} files failed: see above", failures.len(), self.files);
+                let message = format!("{} of {all} files failed: see above", failures.len());
                 Err(Error::new(Kind::Io, message))
             }
         }

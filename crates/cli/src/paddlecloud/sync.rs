@@ -91,7 +91,8 @@ fn upload(
     plan.items.retain(|item| !is_same(item));
     plan.cloud_directories
         .retain(|directory| !there.contains_key(directory) && directory != to || there.is_empty());
-    let stale = if args.delete { tops(stale) } else { Vec::new() };
+    let may_delete = may_delete(args, &plan);
+    let stale = if may_delete { tops(stale) } else { Vec::new() };
     if args.dry_run {
         let lines = plan.items.iter().map(|item| format!("upload {}", item.path));
         let removals = stale.iter().map(|path| format!("remove {path}"));
@@ -120,7 +121,7 @@ fn download(
     let mut plan = Plan { direction: Direction::Down, local_directories, ..Plan::default() };
     client.collect(&mut plan, from, to)?;
     let mut stale = Vec::new();
-    if args.delete && to.exists() {
+    if may_delete(args, &plan) && to.exists() {
         check_directory(to)?;
         let kept: BTreeSet<PathBuf> = plan
             .items
@@ -128,7 +129,14 @@ fn download(
             .map(|item| item.local.clone())
             .chain(plan.local_directories.iter().cloned())
             .collect();
-        let files = client::walk(to, &mut |path| stale.push(path.to_owned()))?;
+        let mut unread = None;
+        let fail = &mut |path: &Path, error: Error| {
+            unread.get_or_insert(error.with("path", path.display()));
+        };
+        let files = client::walk(to, &mut |path| stale.push(path.to_owned()), fail);
+        if let Some(error) = unread {
+            return Err(error);
+        }
         stale.extend(files.into_iter().map(|file| file.path).filter(|path| !kept.contains(path)));
     }
     plan.items.retain(|item| !is_current(item));
@@ -151,6 +159,15 @@ fn download(
         }
     }
     cp::carry_out(client, plan, &args.moving, options)
+}
+
+/// Whether what is not at the source is removed. What could not be looked at there may be.
+fn may_delete(args: &Args, plan: &Plan) -> bool {
+    let is_known = plan.failures.is_empty();
+    if args.delete && !is_known {
+        say("nothing is removed, because not all of the source can be read");
+    }
+    args.delete && is_known
 }
 
 /// What is below a directory that may not be there yet.

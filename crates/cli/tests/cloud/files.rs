@@ -3,6 +3,7 @@
 use super::person::{Person, noise, tree};
 use super::server::Server;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, UNIX_EPOCH};
@@ -53,6 +54,35 @@ fn files_and_directories_go_there_and_back_as_they_are() {
     assert_eq!(wu.says(&["file", "ls", &wu.pfs("data/deep")]).ok(), "er\n");
     let usage = wu.says(&["du", "-bytes", &wu.pfs("data")]);
     assert!(usage.ok().contains("21500018"), "{usage:?}");
+}
+
+#[test]
+fn what_cannot_be_copied_is_listed_and_the_rest_is_copied() {
+    let server = Server::start();
+    let wu = Person::new(&server, "wu");
+    wu.write("data/good", "good");
+    let odd = wu.work().join("data").join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    fs::write(&odd, "odd").unwrap();
+    let said = wu.says(&["cp", "-r", "data", &wu.pfs("")]);
+    let err = said.failed(1);
+    assert!(err.contains("Uploaded 1 file, 4 B") && err.contains("rename it"), "{err}");
+    assert!(err.contains("1 of 2 files failed"), "{err}");
+    assert_eq!(wu.says(&["cat", &wu.pfs("data/good")]).ok(), "good");
+    // What could not be read is not taken for what is not there.
+    fs::remove_file(wu.work().join("data/good")).unwrap();
+    let said = wu.says(&["sync", "data", &wu.pfs("data"), "--delete"]);
+    assert!(said.failed(1).contains("nothing is removed"), "{said:?}");
+    assert_eq!(wu.says(&["cat", &wu.pfs("data/good")]).ok(), "good");
+    // As a job could.
+    fs::create_dir(wu.on_disk(&server).join("data/odd\nname")).unwrap();
+    fs::write(wu.on_disk(&server).join("data/odd\nname/inner"), "x").unwrap();
+    let said = wu.says(&["cp", "-r", &wu.pfs("data"), "back"]);
+    let err = said.failed(1);
+    assert!(err.contains("Downloaded 1 file") && err.contains("1 of 2 files failed"), "{err}");
+    assert_eq!(wu.read("back/good"), b"good");
+    let said = wu.says(&["cp", "-r", &wu.pfs("data"), &wu.pfs("copy")]);
+    assert!(said.failed(1).contains("Copied 1 file"), "{said:?}");
+    assert_eq!(wu.says(&["cat", &wu.pfs("copy/good")]).ok(), "good");
 }
 
 #[test]

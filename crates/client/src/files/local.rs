@@ -27,52 +27,64 @@ pub struct LocalFile {
 const DEPTH_MAX: usize = 256;
 
 /// Everything below a directory, in order. `skip` is told what is neither file nor directory, such
-/// as links, which are left out.
-pub fn walk(top: &Path, skip: &mut dyn FnMut(&Path)) -> Result<Vec<LocalFile>> {
-    let mut files = Vec::new();
-    walk_below(top, "", 0, &mut files, skip)?;
-    Ok(files)
+/// as links, and `fail` what cannot be read; both are left out.
+pub fn walk(
+    top: &Path,
+    skip: &mut dyn FnMut(&Path),
+    fail: &mut dyn FnMut(&Path, Error),
+) -> Vec<LocalFile> {
+    let mut walk = Walk { files: Vec::new(), skip, fail };
+    walk.below(top, "", 0);
+    walk.files
 }
 
-fn walk_below(
-    directory: &Path,
-    prefix: &str,
-    depth: usize,
-    files: &mut Vec<LocalFile>,
-    skip: &mut dyn FnMut(&Path),
-) -> Result<()> {
-    let refused = unreadable(directory);
-    if depth > DEPTH_MAX {
-        let message = "there are too many directories in each other";
-        return Err(Error::invalid(message).with("directory", directory.display()));
-    }
-    let entries: std::io::Result<Vec<_>> = fs::read_dir(directory).map_err(&refused)?.collect();
-    let mut entries = entries.map_err(&refused)?;
-    entries.sort_by_key(fs::DirEntry::file_name);
-    for entry in entries {
-        let path = entry.path();
-        let Some(name) = entry.file_name().to_str().map(str::to_owned) else {
-            let message = "the name of a file is no UTF-8: rename it";
-            return Err(Error::invalid(message).with("file", path.display()));
+struct Walk<'a> {
+    files: Vec<LocalFile>,
+    skip: &'a mut dyn FnMut(&Path),
+    fail: &'a mut dyn FnMut(&Path, Error),
+}
+
+impl Walk<'_> {
+    fn below(&mut self, directory: &Path, prefix: &str, depth: usize) {
+        if depth > DEPTH_MAX {
+            let message = "there are too many directories in each other";
+            return (self.fail)(directory, Error::invalid(message).with("most", DEPTH_MAX));
+        }
+        let entries = fs::read_dir(directory).and_then(Iterator::collect::<std::io::Result<_>>);
+        let mut entries: Vec<fs::DirEntry> = match entries {
+            Ok(entries) => entries,
+            Err(source) => return (self.fail)(directory, Error::io("cannot read", source)),
         };
-        let relative = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
-        let kind = entry.file_type().map_err(unreadable(&path))?;
-        if kind.is_dir() {
-            let file = LocalFile {
-                is_directory: true,
-                bytes: 0,
-                ..describe(&path, relative.clone(), &entry.metadata().map_err(unreadable(&path))?)
-            };
-            files.push(file);
-            walk_below(&path, &relative, depth + 1, files, skip)?;
-        } else if kind.is_file() {
-            let metadata = entry.metadata().map_err(unreadable(&path))?;
-            files.push(describe(&path, relative, &metadata));
-        } else {
-            skip(&path);
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let path = entry.path();
+            if let Err(error) = self.add(&entry, &path, prefix, depth) {
+                (self.fail)(&path, error);
+            }
         }
     }
-    Ok(())
+
+    fn add(&mut self, entry: &fs::DirEntry, path: &Path, prefix: &str, depth: usize) -> Result<()> {
+        let Some(name) = entry.file_name().to_str().map(str::to_owned) else {
+            return Err(Error::invalid("the name of a file is no UTF-8: rename it"));
+        };
+        let relative = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
+        let unreadable = |source| Error::io("cannot read", source);
+        let kind = entry.file_type().map_err(unreadable)?;
+        if !kind.is_dir() && !kind.is_file() {
+            (self.skip)(path);
+            return Ok(());
+        }
+        let metadata = entry.metadata().map_err(unreadable)?;
+        let file = describe(path, relative.clone(), &metadata);
+        if kind.is_dir() {
+            self.files.push(LocalFile { is_directory: true, bytes: 0, ..file });
+            self.below(path, &relative, depth + 1);
+        } else {
+            self.files.push(file);
+        }
+        Ok(())
+    }
 }
 
 /// A file as it is now.

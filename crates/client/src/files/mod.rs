@@ -17,15 +17,17 @@ mod writer;
 
 use crate::client::{Client, get, send};
 use crate::jobs::delete;
+use crate::retry::Outage;
 use contract::api::file::{
-    Attributes, DiskUsage, Entry, EntryKind, Link, ListLine, ListQuery, PathQuery, Relocate,
-    RemoveQuery,
+    Attributes, DiskUsage, Entry, EntryKind, Link, ListLine, ListQuery, PathQuery, Progress,
+    Relocate, RemoveQuery,
 };
 use contract::api::path;
 use contract::path::PfsPath;
 use contract::{Error, Kind, Result};
 #[cfg(target_os = "linux")]
 use disk::{RangeWriter, reserve};
+use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,6 +80,8 @@ pub trait Watcher: Sync {
     fn moved(&self, bytes: u64);
     /// A file is done.
     fn ended(&self, item: &Item, outcome: &Outcome);
+    /// Something cannot be copied, so that it is no item at all.
+    fn left_out(&self, name: &str, error: Error);
 }
 
 /// Everything about moving that is the same for all files.
@@ -86,6 +90,7 @@ pub(crate) struct Moving<'a> {
     pub(crate) options: &'a Options,
     pub(crate) watcher: &'a dyn Watcher,
     pub(crate) throttle: Arc<Throttle>,
+    outage: Outage,
 }
 
 /// How long a list may be silent.
@@ -137,7 +142,7 @@ impl Client {
 
     /// How much is below a path.
     pub fn disk_usage(&self, path: &PfsPath) -> Result<DiskUsage> {
-        self.ask(&get(at(path::FILE_USAGE, path), "measure files"))
+        self.operate(&get(at(path::FILE_USAGE, path), "measure files"))
     }
 
     /// What is in a directory or matches a pattern, one after another.
@@ -183,7 +188,7 @@ impl Client {
     pub fn remove(&self, query: &RemoveQuery) -> Result<()> {
         let (path, recursive) = (path::encode(&query.path), query.is_recursive);
         let path = format!("{}?path={path}&is_recursive={recursive}", path::FILES);
-        self.call(&delete(path, "remove a file")).map(|_| ())
+        self.operate(&delete(path, "remove files"))
     }
 
     /// Changes permissions or time of a file or directory.
@@ -194,15 +199,21 @@ impl Client {
 
     /// Gives a file or directory another name.
     pub fn rename(&self, asked: &Relocate) -> Result<Entry> {
-        let mut call = send(Method::POST, path::FILE_MOVE.to_owned(), asked, "move a file")?;
+        let mut call = send(Method::POST, path::FILE_MOVE.to_owned(), asked, "move files")?;
         // The second time nothing is there to be moved.
         call.repeat = crate::retry::Repeat::Unsafe;
-        self.ask(&call)
+        self.operate(&call)
     }
 
-    /// Copies a file inside the cloud.
-    pub fn copy_file(&self, asked: &Relocate) -> Result<Entry> {
-        self.ask(&send(Method::POST, path::FILE_COPY.to_owned(), asked, "copy a file")?)
+    /// Copies a file inside the cloud; `moved` is told of bytes that are done.
+    pub fn copy_file(&self, asked: &Relocate, moved: impl Fn(u64)) -> Result<Entry> {
+        let call = send(Method::POST, path::FILE_COPY.to_owned(), asked, "copy a file")?;
+        let done = Cell::new(0);
+        self.operate_seen(&call, &|Progress { bytes, .. }| {
+            // A server that was started again begins again.
+            moved(bytes.saturating_sub(done.get()));
+            done.set(bytes.max(done.get()));
+        })
     }
 
     /// Makes a link by which everybody may download a file.
@@ -274,7 +285,7 @@ impl Client {
         let mut offset = 0;
         while offset < entry.bytes {
             let length = (entry.bytes - offset).min(PIECE_BYTES);
-            let piece = self.read_range(path, &entry.etag, offset, length)?;
+            let piece = self.patiently(|| self.read_range(path, &entry.etag, offset, length))?;
             see(&piece)?;
             offset += length;
         }
@@ -288,7 +299,13 @@ const PIECE_BYTES: u64 = 4 << 20;
 impl<'a> Moving<'a> {
     fn new(client: &'a Client, options: &'a Options, watcher: &'a dyn Watcher) -> Self {
         let throttle = Arc::new(Throttle::new(options.bytes_per_second));
-        Moving { client, options, watcher, throttle }
+        Moving { client, options, watcher, throttle, outage: Outage::default() }
+    }
+
+    /// Asks again while the server is away.
+    pub(crate) fn patiently<T>(&self, ask: impl FnMut() -> Result<T>) -> Result<T> {
+        let Client { patience, notice, .. } = self.client;
+        self.outage.patiently(*patience, notice, ask)
     }
 
     fn watch(&self, item: &Item, work: impl FnOnce() -> Result<u64>) {

@@ -2,12 +2,16 @@
 //! there is looked at; nothing is moved yet.
 
 use super::local::{LocalFile, walk};
-use super::{Item, Options, Outcome, Watcher};
+use super::{Item, Options, Outcome, Watcher, in_parallel};
 use crate::client::Client;
 use contract::api::file::{Entry, EntryKind, ListQuery, Relocate};
 use contract::path::PfsPath;
 use contract::{Error, Kind, Result};
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
+
+/// Files that the server copies at the same time for one command.
+const COPIES_AT_ONCE: usize = 2;
 
 /// What has to be made, and what has to be moved. Directories are made first, each after the one
 /// that it is in.
@@ -23,6 +27,8 @@ pub struct Plan {
     pub direction: Direction,
     /// Where files go that are copied inside the cloud, one for each item.
     pub places: Vec<PfsPath>,
+    /// What cannot be copied, by name, and why. The rest is copied all the same.
+    pub failures: Vec<(String, Error)>,
 }
 
 /// Which way files go.
@@ -62,29 +68,44 @@ impl Client {
 
     /// Does what was planned, and tells the watcher of every file.
     pub fn carry_out(&self, plan: Plan, options: &Options, watcher: &dyn Watcher) -> Result<()> {
+        for (name, error) in plan.failures {
+            watcher.left_out(&name, error);
+        }
         for directory in &plan.cloud_directories {
-            self.make_directory(directory)?;
+            match self.make_directory(directory) {
+                // So would everything else.
+                Err(error) if error.kind().is_retryable() => return Err(error),
+                Err(error) => watcher.left_out(&directory.to_string(), error),
+                Ok(_) => {}
+            }
         }
         for directory in &plan.local_directories {
-            std::fs::create_dir_all(directory).map_err(|source| {
-                Error::io("cannot make a directory", source).with("directory", directory.display())
-            })?;
+            if let Err(source) = std::fs::create_dir_all(directory) {
+                let error = Error::io("cannot make a directory", source);
+                watcher.left_out(&directory.display().to_string(), error);
+            }
         }
         match plan.direction {
             Direction::Up => self.send_files(plan.items, options, watcher),
             Direction::Down => self.receive_files(plan.items, options, watcher),
             Direction::Inside => {
-                for (item, place) in plan.items.iter().zip(&plan.places) {
+                let pairs = plan.items.into_iter().zip(plan.places).collect();
+                in_parallel(COPIES_AT_ONCE, pairs, |(item, place): (Item, PfsPath)| {
                     let asked = Relocate {
                         from: item.path.to_string(),
                         to: place.to_string(),
                         if_absent: options.if_absent,
                     };
-                    let error = self.copy_file(&asked).err();
+                    let told = Cell::new(0);
+                    let copied = self.copy_file(&asked, |bytes| {
+                        told.set(told.get() + bytes);
+                        watcher.moved(bytes);
+                    });
+                    watcher.moved(item.bytes.saturating_sub(told.get()));
+                    let error = copied.err();
                     let moved_bytes = if error.is_some() { 0 } else { item.bytes };
-                    watcher.moved(item.bytes);
-                    watcher.ended(item, &Outcome { moved_bytes, error });
-                }
+                    watcher.ended(&item, &Outcome { moved_bytes, error });
+                });
             }
         }
         Ok(())
@@ -163,12 +184,20 @@ impl Client {
             let why = "left out, because it is neither a file nor a directory";
             (self.notice)(&format!("{why}: {}", path.display()));
         };
-        let files = walk(directory, &mut skip)?;
-        if files.is_empty() {
+        let before = plan.failures.len();
+        let mut fail = |path: &Path, error| plan.failures.push((path.display().to_string(), error));
+        let files = walk(directory, &mut skip, &mut fail);
+        if files.is_empty() && plan.failures.len() == before {
             plan.cloud_directories.push(place.clone());
         }
         for (at, file) in files.iter().enumerate() {
-            let path = place.join(&file.relative)?;
+            let path = match place.join(&file.relative) {
+                Ok(path) => path,
+                Err(error) => {
+                    plan.failures.push((file.path.display().to_string(), error));
+                    continue;
+                }
+            };
             // What is in a directory follows it.
             let has_files = files.get(at + 1).is_some_and(|next| {
                 let rest = next.relative.strip_prefix(&file.relative);
@@ -210,12 +239,15 @@ impl Client {
 
     /// Adds everything below a directory of the cloud.
     pub fn collect(&self, plan: &mut Plan, top: &PfsPath, place: &Path) -> Result<()> {
-        for entry in self.below(top)? {
-            let path = listed(&entry)?;
-            let mut local = place.to_owned();
-            for component in &path.components()[top.components().len()..] {
-                local.push(local_name(component)?);
-            }
+        for (entry, path) in self.named_below(plan, top)? {
+            let names = names_below(&path, top)?.iter().map(|name| local_name(name));
+            let local = match names.collect::<Result<PathBuf>>() {
+                Ok(relative) => place.join(relative),
+                Err(error) => {
+                    plan.failures.push((shown(&entry.path), error));
+                    continue;
+                }
+            };
             match entry.kind {
                 EntryKind::File => plan.items.push(Item::down(&entry, local)?),
                 EntryKind::Directory => plan.local_directories.push(local),
@@ -239,10 +271,8 @@ impl Client {
                     let top = listed(&entry)?;
                     check_outside(&top, &place)?;
                     plan.cloud_directories.push(place.clone());
-                    for below in self.below(&top)? {
-                        let path = listed(&below)?;
-                        let relative = path.components()[top.components().len()..].join("/");
-                        let place = place.join(&relative)?;
+                    for (below, path) in self.named_below(&mut plan, &top)? {
+                        let place = place.join(&names_below(&path, &top)?.join("/"))?;
                         match below.kind {
                             EntryKind::File => plan.add_inside(&below, place)?,
                             EntryKind::Directory => plan.cloud_directories.push(place),
@@ -257,14 +287,33 @@ impl Client {
         Ok(plan)
     }
 
+    /// Everything below a directory that has a name which a path can have. What has none is noted
+    /// once, and what is in it is passed over.
+    fn named_below(&self, plan: &mut Plan, top: &PfsPath) -> Result<Vec<(Entry, PfsPath)>> {
+        let mut named = Vec::new();
+        let mut odd: Option<String> = None;
+        for entry in self.below(top)? {
+            if odd.as_ref().is_some_and(|odd| entry.path.starts_with(odd.as_str())) {
+                continue;
+            }
+            match listed(&entry) {
+                Ok(path) => named.push((entry, path)),
+                Err(error) => {
+                    odd = Some(format!("{}/", entry.path));
+                    plan.failures.push((shown(&entry.path), error));
+                }
+            }
+        }
+        Ok(named)
+    }
+
     fn expand_all(&self, sources: &[String]) -> Result<Vec<Entry>> {
         let found = sources.iter().map(|source| self.expand(source)).collect::<Result<Vec<_>>>()?;
         Ok(found.concat())
     }
 
     fn leave_out(&self, entry: &Entry) {
-        let path = entry.path.replace(char::is_control, "?");
-        (self.notice)(&format!("left out, because it is no file: {path}"));
+        (self.notice)(&format!("left out, because it is no file: {}", shown(&entry.path)));
     }
 }
 
@@ -305,6 +354,20 @@ impl Item {
 /// The path of something that the server listed. A name that no path can have was made by a job.
 pub fn listed(entry: &Entry) -> Result<PfsPath> {
     PfsPath::parse(&entry.path, "local")
+}
+
+/// A name that a job may have made, for people.
+fn shown(path: &str) -> String {
+    path.replace(char::is_control, "?")
+}
+
+/// The names that lead from a directory to something that the server listed in it.
+fn names_below<'a>(path: &'a PfsPath, top: &PfsPath) -> Result<&'a [String]> {
+    let names = path.components().strip_prefix(top.components());
+    names.filter(|_| path.owner() == top.owner()).ok_or_else(|| {
+        let message = "the server listed something that is not in the directory";
+        Error::new(Kind::Damaged, message).with("directory", top).with("listed", path)
+    })
 }
 
 fn direction(sources: &[String], to: &str) -> Result<Direction> {
@@ -362,7 +425,7 @@ fn is_directory(path: &impl std::fmt::Display) -> Error {
 
 pub(super) fn not_a_file(entry: &Entry) -> Error {
     let message = "this is a link, a pipe or a socket that a job has made, and no file";
-    Error::invalid(message).with("path", entry.path.replace(char::is_control, "?"))
+    Error::invalid(message).with("path", shown(&entry.path))
 }
 
 fn check_distinct(targets: impl Iterator<Item = String>) -> Result<()> {

@@ -26,6 +26,8 @@ use ureq::http::Response;
 /// How hidden files of downloads end.
 const PART: &str = ".download";
 const LIST: &str = ".chunks";
+/// So much of the name of the target is in that of its hidden file.
+const NAME_BYTES: usize = 100;
 /// How often a file may change under us.
 const CHANGES_MAX: u32 = 3;
 const READ_BYTES: usize = 256 << 10;
@@ -42,7 +44,7 @@ impl Moving<'_> {
             match self.receive_chunks(&item) {
                 Err(error) if error.kind() == Kind::Conflict => {
                     // Somebody has replaced the file: the new one it is.
-                    let entry = self.client.stat(&item.path)?;
+                    let entry = self.patiently(|| self.client.stat(&item.path))?;
                     item = Item {
                         bytes: entry.bytes,
                         etag: entry.etag,
@@ -71,8 +73,7 @@ impl Moving<'_> {
         let moved = AtomicU64::new(0);
         partial.flushed(|flush| {
             each(missing, |index| {
-                let is_on_disk =
-                    self.client.patiently(|| self.receive_chunk(item, &partial, index))?;
+                let is_on_disk = self.patiently(|| self.receive_chunk(item, &partial, index))?;
                 let (offset, length) = chunks.place(index).unwrap_or((0, 0));
                 if !is_on_disk && offset / FLUSH_BYTES != (offset + length) / FLUSH_BYTES {
                     flush();
@@ -258,8 +259,7 @@ impl Partial {
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(unwritable(folder))?;
-        let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let prefix = format!(".{}.", name.chars().take(100).collect::<String>());
+        let prefix = prefix(target);
         let (count, etag) = (chunks.count(), item.etag.get(..16).unwrap_or(&item.etag));
         let own = format!("{prefix}{etag}-{count}{PART}");
         forget_others(folder, &prefix, &own);
@@ -350,6 +350,16 @@ impl Partial {
     }
 }
 
+/// How the names of what belongs to downloads to a target begin, and those of no other target.
+fn prefix(target: &Path) -> String {
+    let name = target.file_name().unwrap_or_default();
+    let sum = Checksum::of(name.as_encoded_bytes()).to_string();
+    let name = name.to_string_lossy();
+    let ends = (0..=name.len().min(NAME_BYTES)).rev();
+    let short = ends.filter_map(|end| name.get(..end)).next().unwrap_or_default();
+    format!(".{short}.{}.", sum.get(..16).unwrap_or(&sum))
+}
+
 /// Removes what is left of downloads of older contents.
 fn forget_others(folder: &Path, prefix: &str, own: &str) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -360,5 +370,41 @@ fn forget_others(folder: &Path, prefix: &str, own: &str) {
         if is_ours {
             let _ = fs::remove_file(entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(local: PathBuf, etag: &str) -> Item {
+        let path = PfsPath::public("dc").unwrap().join("x").unwrap();
+        let etag = etag.to_owned();
+        Item { local, path, bytes: 8192, mode: None, modified_ms: None, etag }
+    }
+
+    #[test]
+    fn a_download_keeps_those_of_other_files_whatever_their_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let chunks = Chunks::new(8192, 4096).unwrap();
+        let long = "é".repeat(115);
+        let names =
+            ["model", "model.data", "model.data.gz", &format!("{long}-1"), &format!("{long}-2")];
+        let open = |name: &str, etag: &str| {
+            Partial::open(&item(folder.path().join(name), etag), chunks).unwrap()
+        };
+        let partials: Vec<Partial> = names.iter().map(|name| open(name, "0123")).collect();
+        for partial in &partials {
+            partial.note(0, Checksum::of(b"")).unwrap();
+        }
+        // Each goes on where it was.
+        for (name, partial) in names.iter().zip(&partials) {
+            assert_eq!(open(name, "0123").path, partial.path);
+        }
+        assert!(partials.iter().all(|partial| partial.path.exists() && partial.list.exists()));
+        // A newer content of one takes the place of its older one.
+        let newer = open("model", "4567");
+        assert!(newer.path.exists() && !partials[0].path.exists() && !partials[0].list.exists());
+        assert!(partials[1..].iter().all(|partial| partial.path.exists()));
     }
 }

@@ -17,29 +17,39 @@ impl Moving<'_> {
     /// Fetches files in one request.
     pub(super) fn receive_pack(&self, items: Vec<Item>) {
         let mut left: VecDeque<Item> = items.into();
-        let mut failures = 0;
-        while let Some(first) = left.front() {
-            let top = first.path.clone();
+        let mut grown = Vec::new();
+        while !left.is_empty() {
             let before = left.len();
-            match self.fetch(&top, &mut left) {
-                Ok(()) => {}
-                Err(error) if error.kind().is_retryable() && failures < FAILURES_MAX => {
-                    failures = if left.len() < before { 0 } else { failures + 1 };
-                    std::thread::sleep(PAUSE);
-                }
-                Err(error) => {
-                    let items: Vec<&Item> = left.iter().collect();
-                    return self.all_failed(&items, &error);
-                }
+            let fetched = self.patiently(|| match self.fetch(&mut left, &mut grown) {
+                // Something has arrived: the server is there.
+                Err(error) if error.kind().is_retryable() && left.len() < before => Ok(()),
+                fetched => fetched,
+            });
+            if let Err(error) = fetched {
+                let items: Vec<&Item> = left.iter().collect();
+                self.all_failed(&items, &error);
+                break;
             }
+        }
+        for item in grown {
+            self.told(&item, self.receive_grown(&item));
         }
     }
 
+    /// Fetches a file that has become too large for a pack.
+    fn receive_grown(&self, item: &Item) -> Result<u64> {
+        let now =
+            Item::down(&self.patiently(|| self.client.stat(&item.path))?, item.local.clone())?;
+        self.receive_large(&now)
+    }
+
     /// Takes files off the queue as they arrive.
-    fn fetch(&self, top: &contract::path::PfsPath, left: &mut VecDeque<Item>) -> Result<()> {
+    fn fetch(&self, left: &mut VecDeque<Item>, grown: &mut Vec<Item>) -> Result<()> {
+        let Some(first) = left.front() else { return Ok(()) };
+        let top = first.path.clone();
         let paths = left.iter().map(|item| item.path.to_string()).collect();
         let call =
-            send(Method::POST, at(path::FILE_FETCH, top), &Fetch { paths }, "download files")?;
+            send(Method::POST, at(path::FILE_FETCH, &top), &Fetch { paths }, "download files")?;
         let client = self.client;
         let answer =
             client.with_token(|token| client.transport.exchange(&call, Some(token), &[]))?;
@@ -51,8 +61,12 @@ impl Moving<'_> {
                 let message = "the server sent another file than was asked for";
                 return Err(Error::new(Kind::Damaged, message).with("file", &item.path));
             }
-            let result = match header.error {
-                Some(error) => Err(error.into_error(500)),
+            let result = match header.error.map(|error| error.into_error(500)) {
+                Some(error) if error.kind() == Kind::LimitExceeded => {
+                    grown.extend(left.pop_front());
+                    continue;
+                }
+                Some(error) => Err(error),
                 None => {
                     self.watcher.moved(content.len() as u64);
                     let write = || {
@@ -72,10 +86,6 @@ impl Moving<'_> {
         Ok(())
     }
 }
-
-/// How often nothing arrives before we give up.
-const FAILURES_MAX: u32 = 60;
-const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
 fn read_one(body: &mut impl Read) -> Result<(Header, Vec<u8>)> {
     let broken = |source| Error::new(Kind::Unavailable, "the download broke off").because(source);

@@ -89,7 +89,7 @@ impl Moving<'_> {
         };
         let what = "begin an upload";
         let call = send(Method::POST, path::UPLOADS.to_owned(), &begin, what)?;
-        let mut upload: Upload = self.client.patiently(|| self.client.ask(&call))?;
+        let mut upload: Upload = self.patiently(|| self.client.ask(&call))?;
         let file = Sending {
             moving: self,
             item,
@@ -125,7 +125,7 @@ impl Moving<'_> {
     fn repeatedly<T>(&self, work: impl Fn() -> Result<T>) -> Result<T> {
         let mut attempt = 1;
         loop {
-            match self.client.patiently(&work) {
+            match self.patiently(&work) {
                 Err(error) if error.kind() == Kind::Damaged && attempt < ATTEMPTS_MAX => {
                     attempt += 1;
                 }
@@ -151,7 +151,7 @@ impl Sending<'_> {
         self.sum_all()?;
         let to = path::fill(path::UPLOAD_REUSE, &[&self.id]);
         let call = send(Method::POST, to, &self.checksums(), "compare a file")?;
-        self.moving.client.patiently(|| self.moving.client.ask(&call))
+        self.moving.patiently(|| self.moving.client.ask(&call))
     }
 
     fn complete(&self) -> Result<Completed> {
@@ -160,8 +160,7 @@ impl Sending<'_> {
         // A large file takes a while to its store. Every answer says that it goes on.
         let deadline = Instant::now() + END_MAX + Duration::from_secs(self.item.bytes >> 20);
         loop {
-            let completed: Completed =
-                self.moving.client.patiently(|| self.moving.client.ask(&call))?;
+            let completed: Completed = self.moving.patiently(|| self.moving.client.ask(&call))?;
             if !completed.is_working {
                 return Ok(completed);
             }

@@ -78,7 +78,7 @@ impl Moving<'_> {
             what: "upload files",
             answer: None,
         };
-        self.client.patiently(|| self.client.ask(&call))
+        self.patiently(|| self.client.ask(&call))
     }
 
     /// One reason for many files.
