@@ -160,6 +160,52 @@ def test_the_file_system_keeps_its_promises(home):
         system.open(path, "r+b")
 
 
+@pytest.mark.parametrize("compression", ["gzip", "bz2", "infer"])
+def test_what_is_compressed_on_its_way_appears_when_it_is_closed(home, compression):
+    system = fsspec.filesystem("pfs")
+    path = f"{home}/text.gz"
+    with system.open(path, "wt", compression=compression) as file:
+        file.write("clicks")
+        assert not system.exists(path), "half a file is seen"
+    with system.open(path, "rt", compression=compression) as file:
+        assert file.read() == "clicks"
+    with system.open(path, "wb", compression=compression) as file:
+        file.write(b"shows")
+    with system.open(path, "rb", compression=compression) as file:
+        assert file.read() == b"shows"
+    for mode, content in [("wt", "half"), ("wb", b"half")]:
+        with (
+            pytest.raises(RuntimeError, match="broken"),
+            system.open(f"{home}/half", mode, compression="gzip") as file,
+        ):
+            file.write(content)
+            raise RuntimeError("broken")
+    assert not system.exists(f"{home}/half")
+
+
+def test_files_of_a_transaction_appear_at_its_end(home):
+    system = fsspec.filesystem("pfs")
+    with system.transaction:
+        with system.open(f"{home}/a", "wb") as file:
+            file.write(b"a")
+        assert not system.exists(f"{home}/a")
+    assert system.cat_file(f"{home}/a") == b"a"
+    with pytest.raises(RuntimeError, match="broken"), system.transaction:
+        with system.open(f"{home}/b", "wb") as file:
+            file.write(b"b")
+        raise RuntimeError("broken")
+    assert not system.exists(f"{home}/b")
+
+
+def test_a_file_that_is_never_closed_is_not_kept_and_says_so(home):
+    system = fsspec.filesystem("pfs")
+    file = system.open(f"{home}/lost", "wb")
+    file.write(b"half")
+    with pytest.warns(ResourceWarning, match="never closed"):
+        del file
+    assert not system.exists(f"{home}/lost")
+
+
 def test_without_fsspec_it_says_what_to_install():
     script = "import sys; sys.modules['fsspec.spec'] = None; import paddle.cloud.filesystem"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -8,10 +8,12 @@ The configuration is that of the command; `storage_options={"datacenter": …, "
 installed (`pip install fsspec`).
 """
 
+import contextlib
 import datetime
 import io
 import os
 import tempfile
+import warnings
 from typing import Any
 
 from paddle import errors
@@ -19,6 +21,8 @@ from paddle.cloud.client import Client
 from paddle.cloud.files import FileEntry
 
 try:
+    from fsspec.compression import compr
+    from fsspec.core import get_compression
     from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
@@ -182,11 +186,19 @@ class CloudFileSystem(AbstractFileSystem):  # type: ignore[misc]
         compression: str | None = None,
         **more: Any,
     ) -> Any:
+        plain = mode.replace("t", "").replace("b", "")
+        if plain not in ("w", "a", "x"):
+            return super().open(path, mode, block_size, cache_options, compression, **more)
+        is_automatic = more.pop("autocommit", not self._intrans)
+        path = self._strip_protocol(path)
+        file: Any = self._open(path, plain + "b", autocommit=is_automatic)
+        if not is_automatic and self._intrans:
+            self.transaction.files.append(file)
+        compression = get_compression(path, compression)
+        if compression is not None:
+            file = NewCompressed(compr[compression](file, mode=plain), file)
         # Text that could not be written to its end is not kept, as with bytes.
-        if compression is None and mode.replace("t", "") in ("w", "a", "x"):
-            binary = self._open(self._strip_protocol(path), mode.replace("t", "") + "b")
-            return NewCloudText(binary, **more)
-        return super().open(path, mode, block_size, cache_options, compression, **more)
+        return file if "b" in mode else NewCloudText(file, **more)
 
     def _open(
         self,
@@ -204,7 +216,7 @@ class CloudFileSystem(AbstractFileSystem):  # type: ignore[misc]
             size = block_size if isinstance(block_size, int) else READ_BYTES
             return CloudFile(self, entry, size, cache_options)
         if mode in ("wb", "ab", "xb"):
-            return NewCloudFile(self.client, path, mode)
+            return NewCloudFile(self.client, path, mode, autocommit)
         raise errors.InvalidError(f"files of the cloud open as rb, wb, ab or xb, not {mode}")
 
 
@@ -257,15 +269,17 @@ class CloudFile(AbstractBufferedFile):  # type: ignore[misc]
 
 
 class NewCloudFile(io.BufferedRandom):
-    """A file that is written. It appears in the cloud whole when it is closed without an error."""
+    """A file that is written. It appears in the cloud whole when it is closed without an error; in
+    a transaction of fsspec, when that ends."""
 
-    def __init__(self, client: Client, path: str, mode: str) -> None:
+    def __init__(self, client: Client, path: str, mode: str, is_automatic: bool = True) -> None:
         self._client, self._path = client, path
         if mode == "xb" and client.exists(path):
             raise errors.AlreadyExistsError(f"there is something already: {path}")
-        handle, self._local = tempfile.mkstemp(prefix="pfs-")
+        handle, local = tempfile.mkstemp(prefix="pfs-")
+        self._local: str | None = local
         super().__init__(io.FileIO(handle, "r+b"))
-        self._is_exclusive = mode == "xb"
+        self._is_exclusive, self._is_automatic = mode == "xb", is_automatic
         if mode == "ab" and client.exists(path):
             for piece in client.pieces(path):
                 self.write(piece)
@@ -281,38 +295,101 @@ class NewCloudFile(io.BufferedRandom):
 
     def discard(self) -> None:
         """Closes it without keeping anything."""
-        if not self.closed:
+        try:
             super().close()
-            os.unlink(self._local)
+        finally:
+            self._forget()
 
     def commit(self) -> None:
-        """Keeps it; as closing does."""
-        self.close()
-
-    def close(self) -> None:
-        if self.closed:
+        """Keeps it; closing does so by itself outside of a transaction."""
+        local = self._local
+        if local is None:
             return
         try:
             super().close()
             # A mode of one's own, as for any new file.
             umask = os.umask(0)
             os.umask(umask)
-            os.chmod(self._local, 0o666 & ~umask)
-            self._client.cp(self._local, self._path, replace=not self._is_exclusive)
+            os.chmod(local, 0o666 & ~umask)
+            self._client.cp(local, self._path, replace=not self._is_exclusive)
         finally:
+            self._forget()
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        if self._is_automatic:
+            self.commit()
+        else:
+            super().close()
+
+    def _forget(self) -> None:
+        if self._local is not None:
             os.unlink(self._local)
+            self._local = None
 
     def __del__(self) -> None:
         # What was never closed is not known to be whole.
-        if hasattr(self, "_local"):
+        if getattr(self, "_local", None) is None:
+            return
+        if not self.closed:
+            message = f"never closed, so nothing of it is in the cloud: {self._path}"
+            warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
+        self.discard()
+
+
+class NewCompressed(io.BufferedIOBase):
+    """What is written to it is compressed. Closing it closes the file behind it, too."""
+
+    def __init__(self, compressor: Any, file: NewCloudFile) -> None:
+        self._compressor, self._file = compressor, file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return self._compressor.write(data)  # type: ignore[no-any-return]
+
+    def flush(self) -> None:
+        if not self._compressor.closed:
+            self._compressor.flush()
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None:
             self.discard()
+        super().__exit__(kind, error, trace)
+
+    def discard(self) -> None:
+        """Closes it without keeping anything."""
+        with contextlib.suppress(Exception):
+            self._compressor.close()
+        self._file.discard()
+        super().close()
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            self._compressor.close()
+            self._file.close()
+        except BaseException:
+            self._file.discard()
+            raise
+        finally:
+            super().close()
+
+    def __del__(self) -> None:
+        # What was never closed is not known to be whole. The file behind it says so.
+        if not self.closed:
+            with contextlib.suppress(Exception):
+                self._compressor.close()
 
 
 class NewCloudText(io.TextIOWrapper):
     """Text that is written."""
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is not None and isinstance(self.buffer, NewCloudFile):
+        if kind is not None and isinstance(self.buffer, NewCloudFile | NewCompressed):
             # Closing it after that has nothing left to do.
             self.buffer.discard()
             return
