@@ -170,15 +170,13 @@ fn claim(submission: &Submission, path: &Path) -> Result<Option<Lock>> {
     })
 }
 
-/// The same text for every way to write a path, also of one that is not there yet.
+/// The same path however it is written, whether it is there already or not.
 fn real(path: &Path) -> PathBuf {
     let found = path.ancestors().find_map(|known| Some((known, known.canonicalize().ok()?)));
-    // Components, since `a/./b` is `a/b`.
-    let rest = |known: &Path| path.strip_prefix(known).map(|rest| rest.components().collect());
-    match found.and_then(|(known, real)| Some((real, rest(known).ok()?))) {
-        Some((real, rest)) => real.join::<PathBuf>(rest),
-        None => path.to_owned(),
-    }
+    let Some((known, mut real)) = found else { return path.to_owned() };
+    // By components, since `a/./b/` is `a/b`.
+    real.extend(path.strip_prefix(known).unwrap_or(Path::new("")).components());
+    real
 }
 
 /// Joins requests of this process with those that lie in the job's directory.
@@ -695,6 +693,9 @@ mod tests {
                 assert_eq!(claimed(directory, log_dir, is_ssh).err(), Some(Kind::Conflict));
             }
         }
+        // The job makes it.
+        std::fs::create_dir(workspace.join("log")).unwrap();
+        assert_eq!(claimed(&workspace, "log/", false).err(), Some(Kind::Conflict));
         assert!(claimed(&workspace, "other/log", true).is_ok());
         drop(first);
         assert!(claimed(&link, "log", true).is_ok());
