@@ -27,6 +27,32 @@ fn guessing_a_password_becomes_slow() {
 }
 
 #[test]
+fn tls_is_spoken_by_flags_and_without_it_the_server_warns_beyond_loopback() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    let files = [&cert, &key].map(|path| path.to_str().unwrap());
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"])
+        .args(["-keyout", files[1], "-out", files[0]])
+        .stderr(Stdio::null())
+        .status();
+    assert!(made.unwrap().success());
+    let warning = "passwords and tokens can be read on the way";
+    let secure = Server::with("", &["--tls_cert", files[0], "--tls_key", files[1]]);
+    assert!(secure.url().starts_with("https://127.0.0.1:"), "{}", secure.url());
+    assert!(!secure.log().contains(warning));
+    let plain = Server::start();
+    assert!(!plain.log().contains(warning));
+    let mut open = Server::prepared("listen: 0.0.0.0:0", &[]);
+    let config = open.data().with_file_name("cloud.yaml");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paddlecloud"));
+    command.arg("serve").arg("--config").arg(config).arg("--data_dir").arg(open.data());
+    open.run(command);
+    assert!(open.url().starts_with("http://0.0.0.0:"), "{}", open.url());
+    assert!(open.log().contains(warning), "{}", open.log());
+}
+
+#[test]
 fn a_token_ends_by_itself_by_revocation_and_with_its_user() {
     let server = Server::start();
     let user = server.user("wu");

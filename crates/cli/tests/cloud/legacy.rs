@@ -5,6 +5,7 @@ use super::server::{Server, wait_for};
 use super::user::{PASSWORD, User};
 use contract::state::JobState;
 use serde_json::{Value, json};
+use std::os::unix::fs::MetadataExt;
 
 /// A call as the original's client makes it: JSON as content type, always.
 fn call(user: &User, method: &str, path: &str, body: &Value) -> (u16, Value) {
@@ -250,6 +251,7 @@ fn the_original_client_finds_what_it_asks_for() {
         ),
     ];
     rows.into_iter().for_each(|row| check(&user, row));
+    the_less_usual_calls(&server, &user, &submit);
     let path = format!("/api/v1/file/?path={home}/jobs/demo/train.py");
     assert_eq!(user.get(&path).text, script);
     for path in ["/etc/passwd", "/pfs/local/home/eve/x", "/pfs/local/home/wu@example.com/../x"] {
@@ -257,4 +259,65 @@ fn the_original_client_finds_what_it_asks_for() {
         assert!(status == 200 && !answer["msg"].as_str().unwrap().is_empty(), "{answer}");
     }
     assert_eq!(User::nobody(&server).get("/api/v1/jobs/").status, 401);
+}
+
+/// A job that fails, one that is ending, programs that are named, and all pods and logs at once.
+fn the_less_usual_calls(server: &Server, user: &User, submit: &dyn Fn(&str) -> Value) {
+    let none = Value::Null;
+    let home = "/pfs/local/home/wu@example.com";
+    let own = server.data().join("files/local/home/wu@example.com");
+    let owner = std::fs::metadata(&own).unwrap().uid();
+    let put = |path: &str, text: &str| {
+        let path = own.join(path);
+        let folder = path.parent().unwrap();
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(&path, text).unwrap();
+        [folder, &path].map(|path| std::os::unix::fs::chown(path, Some(owner), None).unwrap());
+    };
+    put("jobs/bad/train.py", "import sys\nprint('one\\ntwo')\nsys.exit(3)\n");
+    put("elsewhere/train.py", "print('elsewhere')\n");
+    put(
+        "jobs/slow/train.py",
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n\
+         print('begun', flush=True)\nwhile True: time.sleep(0.02)\n",
+    );
+    let one = |name: &str, package: &str| {
+        let mut body = submit(name);
+        (body["parallelism"], body["pservers"]) = (json!(1), json!(0));
+        body["jobPackage"] = json!(package);
+        body
+    };
+    let fine = json!({"code": 200, "msg": ""});
+    let login = json!({"username": "wu@example.com", "password": "wrong"});
+    let (status, answer) = call(user, "POST", "/api-token-auth/", &login);
+    assert!(status == 400 && answer["non_field_errors"].is_array(), "{status} {answer}");
+    check(user, ("POST", "/api/v1/jobs", one("bad", "./bad"), fine.clone()));
+    user.wait_until("bad", JobState::Failed);
+    let terminated = json!({"exit_code": 3, "message": ""});
+    let failed = json!({
+        "metadata": {"name": "bad-trainer-0"},
+        "status": {
+            "phase": "Failed",
+            "container_statuses": [{"state": {"terminated": terminated}}],
+        },
+    });
+    let workers = |jobname: &str| format!("/api/v1/workers?jobname={jobname}");
+    check(user, ("GET", &workers("bad"), none.clone(), json!({"items": [failed.clone()]})));
+    // Without a name the pods of all jobs.
+    let (_, all) = call(user, "GET", &workers("").replace('?', "/?"), &none);
+    let mut pods = all["items"].as_array().unwrap().iter();
+    assert!(pods.any(|pod| agrees(pod, &failed)), "{all:#}");
+    let (_, answer) = call(user, "GET", "/api/v1/logs/?n=&w=bad-trainer-0&jobname=bad", &none);
+    assert!(answer["msg"].as_str().unwrap().contains("one\ntwo\n"), "{answer}");
+    // A program that lies elsewhere is the one that runs, also when an upload has the job's name.
+    let named = one("bad", &format!("{home}/elsewhere"));
+    check(user, ("POST", "/api/v1/jobs", named, fine.clone()));
+    user.wait_until("bad", JobState::Succeeded);
+    assert_eq!(user.log("bad", "trainer-0"), "elsewhere\n");
+    check(user, ("POST", "/api/v1/jobs", one("slow", "./slow"), fine.clone()));
+    wait_for("the slow job", || user.log("slow", "trainer-0").contains("begun").then_some(()));
+    check(user, ("DELETE", "/api/v1/jobs", json!({"jobname": "slow"}), fine));
+    check(user, ("GET", "/api/v1/jobs", none, json!({"terminating": ["slow"]})));
+    let force = json!({"is_forced": true});
+    let _: Value = user.post("/api/v2/datacenters/local/jobs/slow/kill", &force).read();
 }

@@ -396,6 +396,28 @@ fn jobs_see_files_by_a_mount_and_get_no_credential() {
 }
 
 #[test]
+fn mounted_files_outlive_the_right_of_their_user_to_log_in() {
+    let Some(server) = mounting() else { return };
+    let user = server.user("wu");
+    let script = "echo begun > /pfs/local/home/wu/begun\n\
+                  until [ -e /pfs/local/home/wu/go ]; do sleep 0.1; done\n\
+                  echo done > /pfs/local/home/wu/done";
+    let uid = user.submit("job", script).uid;
+    let home = server.data().join("files/local/home/wu");
+    wait_until("the job", || home.join("begun").exists());
+    let change = br#"{"password": "another password", "is_enabled": false, "keeps_jobs": true}"#;
+    let json = ("Content-Type", "application/json");
+    let answer = server.admin().send_with("PATCH", "/api/v2/users/wu", json, change);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(user.get("/api/v2/whoami").status, 401);
+    fs::write(home.join("go"), "").unwrap();
+    let state = || server.admin().job(&uid).job.state;
+    wait_until("the job to succeed", || state() == contract::state::JobState::Succeeded);
+    assert_eq!(fs::read_to_string(home.join("done")).unwrap(), "done\n");
+    wait_until("the mount to be gone", || mounts_of(&server).is_empty());
+}
+
+#[test]
 fn mounted_files_outlive_the_server_and_their_loss_ends_the_job() {
     let Some(mut server) = mounting() else { return };
     let user = server.user("wu");

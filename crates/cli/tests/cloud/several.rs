@@ -1,10 +1,12 @@
 //! Several servers on one Postgres: one runs the jobs, all serve, and any may die.
 
 use super::postgres::Postgres;
-use super::server::Server;
+use super::server::{PATIENCE, Server, wait_until};
 use contract::api::job::Job;
 use contract::state::JobState;
-use serde_json::Value;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn two_servers_share_the_work_and_survive_each_other() {
@@ -37,6 +39,50 @@ fn two_servers_share_the_work_and_survive_each_other() {
     assert_eq!(user.log("last", "trainer-0"), "last\n");
     let list: Value = user.get("/api/v2/datacenters/local/jobs").read();
     assert_eq!(list["items"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_server_that_is_suspended_while_it_writes_holds_up_no_other() {
+    let Some(postgres) = Postgres::start() else { return };
+    let mut first = Server::with("", &["--database", &postgres.url()]);
+    let user = first.user("wu");
+    let second = Server::beside(&first);
+    let body = user.submission("job", "echo done", |_| ());
+    let pid = rustix::process::Pid::from_raw(i32::try_from(first.pid()).unwrap()).unwrap();
+    let signal = |signal| rustix::process::kill_process(pid, signal).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _end = Ended(&is_over);
+        // Changes all the time, until it has stopped in the middle of one.
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let token = json!({"label": "script", "ttl_seconds": 60});
+                let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE));
+                let agent: ureq::Agent = config.build().into();
+                while !is_over.load(Ordering::Relaxed) {
+                    let call = agent.post(format!("{}/api/v2/tokens", user.url()));
+                    let call = call.header("Authorization", user.authorization());
+                    let _ = call.send(token.to_string().as_bytes());
+                }
+            });
+        }
+        let held = "SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) \
+                    WHERE locktype = 'advisory' AND granted AND state = 'idle in transaction'";
+        wait_until("a server that stopped in the middle", || {
+            signal(Signal::STOP);
+            let is_held = rows(&postgres, held) > 0;
+            if !is_held {
+                signal(Signal::CONT);
+            }
+            is_held
+        });
+        let user = user.at(&second);
+        // One that waited for too long is told to come again.
+        wait_until("the other server to accept a job", || user.submit_body(&body).status == 201);
+        user.wait_until("job", JobState::Succeeded);
+        is_over.store(true, Ordering::Relaxed);
+        first.kill();
+    });
 }
 
 #[test]
@@ -79,7 +125,25 @@ fn a_database_of_another_data_directory_or_a_newer_release_is_refused() {
     let output = first.command().output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && error.contains("newer release"), "{error}");
-    sql(&postgres, "UPDATE schema_version SET version = 1");
+}
+
+/// Says that a test has ended, also by a panic.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How many rows a question has.
+fn rows(postgres: &Postgres, question: &str) -> usize {
+    let output = std::process::Command::new("psql")
+        .args(["-q", "-t", "-A", "-d", &postgres.url(), "-c", question])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().lines().count()
 }
 
 fn sql(postgres: &Postgres, statement: &str) {
