@@ -10,8 +10,8 @@
 //! 4. then in the order in which they came.
 //!
 //! Whoever is behind a job that does not fit may start if there is room for it, or small jobs would
-//! wait for nothing. But that alone lets small jobs keep a large one out for ever: the room that
-//! one leaves is taken by the next. So once a job's patience is over, nothing behind it starts
+//! wait for nothing. But that alone lets small jobs keep a large one out for ever, each taking the
+//! room that another has left. So once a job's patience is over, nothing behind it starts
 //! before it does: what runs comes to an end, and then there is room. The same holds for a user's
 //! own jobs and their quota. A job that could not start in an empty datacenter, because limits were
 //! lowered after it was submitted, holds up nobody.

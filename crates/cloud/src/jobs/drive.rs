@@ -178,7 +178,7 @@ impl Driver {
             Err(error) => error,
         };
         tracing::warn!(job = self.row.uid, error = error.chain(), "cannot start a job");
-        // Whatever is left of it, the next attempt begins anew.
+        // The next attempt must find nothing of this one.
         let is_answering = match self.roll_back().await {
             Ok(()) => true,
             Err(error) if error.kind() == Kind::Interrupted => return Err(error),

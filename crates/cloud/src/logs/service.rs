@@ -289,6 +289,27 @@ mod tests {
     }
 
     #[test]
+    fn a_log_of_any_bytes_comes_in_answers_that_a_client_takes() {
+        const BYTES: usize = 12 << 20;
+        let logs = tempfile::tempdir().unwrap();
+        log::append(&logs.path().join("trainer-0"), &vec![0; BYTES], 1 << 30, 0).unwrap();
+        let mut cursors = BTreeMap::new();
+        let mut bytes = 0;
+        while bytes < BYTES {
+            let wanted = Wanted { replica: None, role: None, tail: None, cursors: cursors.clone() };
+            let mut reader =
+                Reader { job: "ctr".into(), wanted, places: BTreeMap::new(), has_begun: false };
+            let pieces = reader.next(logs.path(), true, ANSWER_BYTES_MAX).unwrap();
+            // The client's limit; a zero is six bytes of JSON.
+            assert!(crate::database::to_json(&pieces).unwrap().len() < 64 << 20);
+            bytes += pieces.iter().map(|piece| piece.text.len()).sum::<usize>();
+            assert_eq!(reader.left(logs.path()).unwrap(), (BYTES - bytes) as u64);
+            let cursor = pieces.last().unwrap().cursor.parse().unwrap();
+            cursors.insert("ctr-trainer-0".to_owned(), cursor);
+        }
+    }
+
+    #[test]
     fn a_log_that_begins_while_it_is_followed_is_read_from_its_beginning() {
         let logs = tempfile::tempdir().unwrap();
         let tail = Some(1);

@@ -78,7 +78,7 @@ impl Failures {
         }
     }
 
-    /// Whether those under way may use up what is free.
+    /// Whether attempts under way may use up the failures that cost nothing.
     fn is_full(self, free: u32) -> bool {
         self.pending > 0 && self.count.saturating_add(self.pending) >= free
     }
@@ -89,8 +89,9 @@ impl Failures {
 }
 
 impl Throttle {
-    /// Begins an attempt, or refuses one that comes too early. Where those under way may use up
-    /// what is free it waits for them, so that somebody who is right many times at once is served.
+    /// Begins an attempt, or refuses one that comes too early. If attempts under way may use up the
+    /// failures that cost nothing it waits for them, so that somebody who is right many times at
+    /// once is served.
     pub(crate) async fn begin(&self, username: &str, address: IpAddr) -> Result<Attempt<'_>> {
         let turn = async {
             loop {
