@@ -272,7 +272,9 @@ fn the_less_usual_calls(server: &Server, user: &User, submit: &dyn Fn(&str) -> V
         let folder = path.parent().unwrap();
         std::fs::create_dir_all(folder).unwrap();
         std::fs::write(&path, text).unwrap();
-        [folder, &path].map(|path| std::os::unix::fs::chown(path, Some(owner), None).unwrap());
+        for path in [folder, &path] {
+            std::os::unix::fs::chown(path, Some(owner), None).unwrap();
+        }
     };
     put("jobs/bad/train.py", "import sys\nprint('one\\ntwo')\nsys.exit(3)\n");
     put("elsewhere/train.py", "print('elsewhere')\n");
