@@ -31,7 +31,11 @@ pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
             let links = connect(globals)?.links()?;
             args.view.show(&links, |links| table(links))?;
         }
-        ["revoke"] => return Err(Error::invalid("which? write `paddlecloud publish revoke ID`")),
+        ["revoke"] => {
+            let message = "the link's ID is missing: write `paddlecloud publish revoke ID`, with \
+                           an ID of `paddlecloud publish list`";
+            return Err(Error::invalid(message));
+        }
         ["revoke", ids @ ..] => {
             let client = connect(globals)?;
             let mut output = Output::open();
