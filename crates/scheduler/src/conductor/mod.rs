@@ -382,7 +382,8 @@ mod tests {
                     vec![Event::Started { replica: start.replica, pid: None }]
                 }
                 Command::Signal { replicas, .. } => replicas.into_iter().map(ended).collect(),
-                Command::Probe(_) | Command::Close => Vec::new(),
+                Command::Close => return,
+                Command::Probe(_) => Vec::new(),
             };
             for event in events {
                 say(&output, &event).await;
