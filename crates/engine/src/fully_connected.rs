@@ -41,13 +41,19 @@ impl Fused for FullyConnected {
         widely(
             #[inline(always)]
             || {
-                for row in output.chunks_exact_mut(self.width) {
-                    row.iter_mut().zip(b).for_each(|(number, bias)| *number += bias);
+                if !self.is_relu {
+                    for row in output.chunks_exact_mut(self.width) {
+                        row.iter_mut().zip(b).for_each(|(number, bias)| *number += bias);
+                    }
                 }
-                for (number, above) in output.iter_mut().zip(&mut above) {
-                    *above = u8::from(*number > 0.0);
-                    // What is no number stays none, so that it is found.
-                    *number = if *number <= 0.0 { 0.0 } else { *number };
+                let rows = output.chunks_exact_mut(self.width);
+                for (row, above) in rows.zip(above.chunks_exact_mut(self.width)) {
+                    for ((number, bias), above) in row.iter_mut().zip(b).zip(above) {
+                        let sum = *number + bias;
+                        *above = u8::from(sum > 0.0);
+                        // What is no number stays none, so that it is found.
+                        *number = if sum <= 0.0 { 0.0 } else { sum };
+                    }
                 }
             },
         );
@@ -63,14 +69,19 @@ impl Fused for FullyConnected {
         widely(
             #[inline(always)]
             || {
-                let pairs = gradient.iter().zip(above);
-                masked.extend(pairs.map(|(number, above)| match above {
-                    0 => 0.0,
-                    _ => *number,
-                }));
-                let gradient = if self.is_relu { &masked[..] } else { gradient };
-                for row in gradient.chunks_exact(self.width) {
-                    bias.iter_mut().zip(row).for_each(|(sum, number)| *sum += number);
+                let rows = gradient.chunks_exact(self.width);
+                if !self.is_relu {
+                    rows.for_each(|row| add(&mut bias, row));
+                    return;
+                }
+                for (row, above) in rows.zip(above.chunks_exact(self.width)) {
+                    let done = masked.len();
+                    let pairs = row.iter().zip(above);
+                    masked.extend(pairs.map(|(number, above)| match above {
+                        0 => 0.0,
+                        _ => *number,
+                    }));
+                    add(&mut bias, &masked[done..]);
                 }
             },
         );
@@ -88,6 +99,11 @@ impl Fused for FullyConnected {
         }
         found
     }
+}
+
+#[inline(always)]
+fn add(sums: &mut [f32], row: &[f32]) {
+    sums.iter_mut().zip(row).for_each(|(sum, number)| *sum += number);
 }
 
 #[cfg(test)]
@@ -145,6 +161,37 @@ mod tests {
             };
             near(&found.0, &expected.0);
             found.1.iter().zip(&expected.1).for_each(|(found, expected)| near(found, expected));
+        }
+    }
+
+    #[test]
+    fn bias_and_relu_have_the_bits_of_walks_one_after_the_other() {
+        // A width that fills no register evenly, and numbers that are rounded in every sum.
+        let (rows, inner, width) = (9, 21, 37);
+        let numbers = |count: usize, step: usize| -> Vec<f32> {
+            (0..count).map(|place| ((place * step) as f32 * 0.37).sin() / 3.0).collect()
+        };
+        let (x, w) = (numbers(rows * inner, 3), numbers(inner * width, 7));
+        let (b, gradient) = (numbers(width, 11), numbers(rows * width, 13));
+        for is_relu in [false, true] {
+            let mut output =
+                product(Matrix::of_width(&x, inner), Matrix::of_width(&w, width)).into_iter();
+            let sums = || b.iter().map(|bias| output.next().unwrap() + bias).collect::<Vec<f32>>();
+            let sums: Vec<f32> = std::iter::repeat_with(sums).take(rows).flatten().collect();
+            let is_above = |sum: f32| !is_relu || sum > 0.0;
+            let expected = sums.iter().map(|sum| if is_above(*sum) { *sum } else { 0.0 });
+            let expected: Vec<u32> = expected.map(f32::to_bits).collect();
+            let masked = gradient.iter().zip(&sums);
+            let masked = masked.map(|(number, sum)| if is_above(*sum) { *number } else { 0.0 });
+            let mut bias = vec![0.0_f32; width];
+            masked.enumerate().for_each(|(place, number)| bias[place % width] += number);
+
+            let operation = FullyConnected { inner, width, is_relu, above: OnceLock::new() };
+            let bits =
+                |numbers: &[f32]| numbers.iter().map(|one| one.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&operation.forward(&[&x, &w, &b])), expected);
+            let found = operation.backward(&[&x, &w, &b], &gradient, &[false, false, true]);
+            assert_eq!(bits(&found[0]), bits(&bias));
         }
     }
 

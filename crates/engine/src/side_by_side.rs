@@ -12,9 +12,10 @@
 use crate::argument::{Argument, Value, numbers};
 use crate::fused::{self, Fused};
 use crate::layer::{Layer, Plan, Run};
-use crate::row_sums::RowLists;
+use crate::row_sums::{RowLists, add_scaled};
 use crate::shape::{self, Level, Shape};
 use crate::topology::{Checked, Topology};
+use crate::vector::widely;
 use burn::tensor::Tensor;
 use contract::Result;
 use std::collections::{BTreeMap, BTreeSet};
@@ -208,23 +209,17 @@ impl Fused for Gather {
 
     fn forward(&self, inputs: &[&[f32]]) -> Vec<f32> {
         let table = inputs[0];
-        let mut output = vec![0.0; self.rows * self.width];
-        for (row, output) in output.chunks_exact_mut(self.width).enumerate() {
-            for Columns { first, width, source } in &self.columns {
-                let output = &mut output[*first..first + width];
-                match source {
-                    Source::Fed(values) => output.copy_from_slice(&values[row * width..][..*width]),
-                    Source::Rows(lists) => {
-                        for entry in lists.offsets[row]..lists.offsets[row + 1] {
-                            let from = &table[lists.rows[entry] as usize * width..][..*width];
-                            let weight = lists.weight(entry);
-                            let pairs = output.iter_mut().zip(from);
-                            pairs.for_each(|(sum, number)| *sum += weight * number);
-                        }
+        let mut output = Vec::with_capacity(self.rows * self.width);
+        widely(
+            #[inline(always)]
+            || {
+                for row in 0..self.rows {
+                    for Columns { width, source, .. } in &self.columns {
+                        source.append(row, *width, table, &mut output);
                     }
                 }
-            }
-        }
+            },
+        );
         output
     }
 
@@ -233,18 +228,32 @@ impl Fused for Gather {
             return Vec::new();
         }
         let mut table = vec![0.0; inputs[0].len()];
-        for (row, gradient) in gradient.chunks_exact(self.width).enumerate() {
-            for Columns { first, width, source } in &self.columns {
-                let Source::Rows(lists) = source else { continue };
-                let change = &gradient[*first..first + width];
-                for entry in lists.offsets[row]..lists.offsets[row + 1] {
-                    let to = &mut table[lists.rows[entry] as usize * width..][..*width];
-                    let weight = lists.weight(entry);
-                    let pairs = to.iter_mut().zip(change);
-                    pairs.for_each(|(sum, number)| *sum += weight * number);
+        widely(
+            #[inline(always)]
+            || {
+                for (row, gradient) in gradient.chunks_exact(self.width).enumerate() {
+                    for Columns { first, width, source } in &self.columns {
+                        let Source::Rows(lists) = source else { continue };
+                        let change = &gradient[*first..first + width];
+                        for entry in lists.offsets[row]..lists.offsets[row + 1] {
+                            let to = &mut table[lists.rows[entry] as usize * width..][..*width];
+                            add_scaled(to, lists.weight(entry), change);
+                        }
+                    }
                 }
-            }
-        }
+            },
+        );
         vec![table]
+    }
+}
+
+impl Source {
+    /// Appends the columns of a row.
+    #[inline(always)]
+    fn append(&self, row: usize, width: usize, table: &[f32], output: &mut Vec<f32>) {
+        match self {
+            Source::Fed(values) => output.extend_from_slice(&values[row * width..][..width]),
+            Source::Rows(lists) => lists.append_sum(row, table, width, output),
+        }
     }
 }
