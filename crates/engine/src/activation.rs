@@ -65,7 +65,7 @@ impl Activation {
             return Ok(argument);
         }
         let x = argument.dense()?;
-        argument.origin = match self {
+        let origin = match self {
             Activation::Softmax => Some(Origin::Softmax(x.clone())),
             Activation::Sigmoid => Some(Origin::Sigmoid(x.clone())),
             _ => None,
@@ -80,6 +80,7 @@ impl Activation {
             _ => self.of(x),
         };
         argument.set_dense(y);
+        argument.origin = origin;
         Ok(argument)
     }
 

@@ -25,10 +25,12 @@ pub(crate) fn apply(function: Function, x: Tensor<2>) -> Tensor<2> {
     fused::apply(Arc::new(Applied { function, width }), vec![x])
 }
 
-/// For each row the logarithm of what softmax makes of the number in its column of `columns`.
-pub(crate) fn picked_log_softmax(x: Tensor<2>, columns: Vec<usize>) -> Tensor<2> {
+/// For each row the logarithm of what softmax makes of the number in its column of `columns`. The
+/// probabilities `y` are softmax of `x`; they are not computed again, and the gradient goes to `x`
+/// alone.
+pub(crate) fn picked_log_softmax(x: Tensor<2>, y: Tensor<2>, columns: Vec<usize>) -> Tensor<2> {
     let width = x.dims()[1];
-    fused::apply(Arc::new(PickedLogarithm { columns, width }), vec![x])
+    fused::apply(Arc::new(PickedLogarithm { columns, width }), vec![x, y.detach()])
 }
 
 /// ReLU of the sum of two matrices.
@@ -52,7 +54,7 @@ impl Applied {
                 Function::Tanh => y.iter_mut().for_each(|number| *number = tanh(*number)),
                 Function::Sigmoid => y.iter_mut().for_each(|number| *number = sigmoid(*number)),
                 Function::Softmax => y.chunks_exact_mut(self.width).for_each(|row| {
-                    let share = 1.0 / exponentials(row).1;
+                    let share = 1.0 / exponentials(row);
                     row.iter_mut().for_each(|number| *number *= share);
                 }),
             },
@@ -141,44 +143,51 @@ impl Fused for PickedLogarithm {
     }
 
     fn forward(&self, inputs: &[&[f32]]) -> Vec<f32> {
-        let mut scratch = vec![0.0; self.width];
-        let rows = inputs[0].chunks_exact(self.width).zip(&self.columns);
-        rows.map(|(row, column)| {
-            scratch.copy_from_slice(row);
-            let (highest, sum) = widely(
-                #[inline(always)]
-                || exponentials(&mut scratch),
-            );
-            row[*column] - highest - sum.ln()
-        })
-        .collect()
+        let rows = inputs[0].chunks_exact(self.width).zip(inputs[1].chunks_exact(self.width));
+        rows.zip(&self.columns)
+            .map(|((x, y), column)| {
+                // The wanted probability may be too small for a number, the highest never is.
+                let highest = widely(
+                    #[inline(always)]
+                    || highest(y),
+                );
+                let place = y.iter().position(|probability| *probability == highest);
+                place.map_or(f32::NAN, |place| x[*column] - x[place] + highest.ln())
+            })
+            .collect()
     }
 
-    fn backward(&self, inputs: &[&[f32]], gradient: &[f32], _wanted: &[bool]) -> Vec<Vec<f32>> {
-        let mut found = inputs[0].to_vec();
-        let rows = found.chunks_exact_mut(self.width).zip(&self.columns).zip(gradient);
-        for ((row, column), gradient) in rows {
-            widely(
-                #[inline(always)]
-                || {
-                    let share = -gradient / exponentials(row).1;
-                    row.iter_mut().for_each(|number| *number *= share);
-                },
-            );
-            row[*column] += gradient;
-        }
+    fn backward(&self, inputs: &[&[f32]], gradient: &[f32], wanted: &[bool]) -> Vec<Vec<f32>> {
+        debug_assert_eq!(wanted, [true, false]);
+        let mut found = Vec::with_capacity(inputs[1].len());
+        widely(
+            #[inline(always)]
+            || {
+                let rows = inputs[1].chunks_exact(self.width).zip(&self.columns).zip(gradient);
+                for ((y, column), gradient) in rows {
+                    let done = found.len();
+                    found.extend(y.iter().map(|probability| -gradient * probability));
+                    found[done + column] += gradient;
+                }
+            },
+        );
         vec![found]
     }
 }
 
-/// Replaces a row by e to the power of how far its numbers are below the highest; gives the
-/// highest, and the sum.
+/// Replaces a row by e to the power of how far its numbers are below the highest; gives the sum.
 #[inline(always)]
-fn exponentials(row: &mut [f32]) -> (f32, f32) {
-    let highest = lanes(row, f32::NEG_INFINITY, |highest, x| if x > highest { x } else { highest });
-    let highest = highest.into_iter().fold(f32::NEG_INFINITY, f32::max);
+fn exponentials(row: &mut [f32]) -> f32 {
+    let highest = highest(row);
     row.iter_mut().for_each(|number| *number = exp(*number - highest));
-    (highest, lanes(row, 0.0, |sum, x| sum + x).into_iter().sum())
+    lanes(row, 0.0, |sum, x| sum + x).into_iter().sum()
+}
+
+/// The highest number; -∞ if there is none.
+#[inline(always)]
+fn highest(row: &[f32]) -> f32 {
+    let highest = lanes(row, f32::NEG_INFINITY, |highest, x| if x > highest { x } else { highest });
+    highest.into_iter().fold(f32::NEG_INFINITY, f32::max)
 }
 
 #[inline(always)]
@@ -270,7 +279,11 @@ mod tests {
             near("gradient of ReLU of a sum", &found[1], &expected[1]);
 
             let columns: Vec<usize> = (0..rows).map(|row| (row * 7) % width).collect();
-            let found = both(x, width, &weights, |x| picked_log_softmax(x, columns.clone()));
+            let picked = |x: Tensor<2>| {
+                let y = apply(Function::Softmax, x.clone());
+                picked_log_softmax(x, y, columns.clone())
+            };
+            let found = both(x, width, &weights, picked);
             let ids: Vec<i32> = columns.iter().map(|column| *column as i32).collect();
             let expected = both(x, width, &weights, |x| {
                 let ids = TensorData::new(ids.clone(), [rows, 1]);
@@ -288,6 +301,33 @@ mod tests {
         for activation in [Activation::Tanh, Activation::Sigmoid, Activation::Softmax] {
             assert!(numbers(activation.of(x())).iter().any(|y| y.is_nan()), "{activation:?}");
         }
-        assert!(numbers(picked_log_softmax(x(), vec![0]))[0].is_nan());
+        let y = apply(Function::Softmax, x());
+        assert!(numbers(picked_log_softmax(x(), y, vec![0]))[0].is_nan());
+    }
+
+    /// A row as wide as a vocabulary, and its logarithms and gradients in twice the precision.
+    #[test]
+    fn the_logarithm_is_right_to_the_last_bits_however_small_the_probability() {
+        let width = 5_000;
+        let mut x: Vec<f32> = (0..width).map(|at| ((at * 7) as f32).sin() * 12.0).collect();
+        x[17] = -300.0;
+        let exact: Vec<f64> = x.iter().map(|number| f64::from(*number)).collect();
+        let sum: f64 = exact.iter().map(|number| number.exp()).sum();
+        for column in [0, 17, 1_234] {
+            let found = both(&x, width, &[1.0], |x| {
+                let y = apply(Function::Softmax, x.clone());
+                picked_log_softmax(x, y, vec![column])
+            });
+            let is_near = |found: f32, expected: f64| {
+                (f64::from(found) - expected).abs() <= 2e-6 * expected.abs().max(1e-3)
+            };
+            let expected = exact[column] - sum.ln();
+            assert!(is_near(found[0][0], expected), "{} instead of {expected}", found[0][0]);
+            for (at, found) in found[1].iter().enumerate() {
+                let picked = if at == column { 1.0 } else { 0.0 };
+                let expected = picked - exact[at].exp() / sum;
+                assert!(is_near(*found, expected), "{found} instead of {expected} at {at}");
+            }
+        }
     }
 }

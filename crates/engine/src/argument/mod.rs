@@ -141,8 +141,11 @@ impl Argument {
         }
     }
 
+    /// Replaces the numbers. What the former ones were made of says nothing about these: a cost
+    /// computed from it would pass by whatever was done to them.
     pub(crate) fn set_dense(&mut self, value: Tensor<2>) {
         self.value = Value::Dense(value);
+        self.origin = None;
     }
 
     /// The offsets of its sequences.

@@ -56,7 +56,7 @@ impl Argument {
         if samples == self.samples() { self.clone() } else { self.cut(0..samples) }
     }
 
-    /// It, cut where `offsets` say. Halves are halved again, so that the gradient of each part is
+    /// Splits the samples at `offsets`. Halves are split again, so that the gradient of each part is
     /// added to ever larger ones and not to the whole.
     pub(crate) fn split(&self, offsets: &Offsets) -> Vec<Argument> {
         match offsets {

@@ -34,13 +34,10 @@ impl Node<'_> {
                 false => output.dense()?.mul_scalar(1.0 - layer.drop_rate),
             };
             output.set_dense(dropped);
-            output.origin = None;
         }
         if let Some(clip) = layer.error_clip {
             let clipped = gradient_clip::clip_gradient(output.dense()?, clip);
             output.set_dense(clipped);
-            // A cost computed from them would lead the gradient past the clip.
-            output.origin = None;
         }
         Ok(output)
     }

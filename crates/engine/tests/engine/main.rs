@@ -15,6 +15,7 @@ mod dropout;
 mod evaluators;
 mod generation;
 mod gradients;
+mod groups;
 mod measured;
 mod ranking;
 mod selection;

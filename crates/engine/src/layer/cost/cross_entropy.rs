@@ -55,7 +55,7 @@ fn label_logarithm(inputs: &[&Argument]) -> Result<Tensor<2>> {
     match &inputs[0].origin {
         Some(Origin::Softmax(logits)) if fused::is_supported(&logits.device()) => {
             let columns = known_labels(inputs)?.iter().map(|id| *id as usize).collect();
-            Ok(elementwise::picked_log_softmax(logits.clone(), columns))
+            Ok(elementwise::picked_log_softmax(logits.clone(), inputs[0].dense()?, columns))
         }
         Some(Origin::Softmax(logits)) => {
             Ok(activation::log_softmax(logits.clone(), 1).gather(1, labels(inputs)?))

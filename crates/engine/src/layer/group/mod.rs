@@ -73,10 +73,10 @@ impl Layer for Group {
         let early = Turn { stages: &[Stage::Before, Stage::Once], step: 0 };
         self.step.run(checked, run, early, &mut all)?;
         self.run_steps(checked, run, &steps, &mut all)?;
+        checked.unpack(&steps, &mut all);
         let late = Turn { stages: &[Stage::After], step: 0 };
         self.step.run(checked, run, late, &mut all)?;
-        let packed = steps.packed();
-        let outside = |given: &Argument| given.select(&packed).nested(Arc::clone(&offsets));
+        let outside = |given: &Argument| given.clone().nested(Arc::clone(&offsets));
         if !checked.gives_several() {
             return Ok(outside(&side_by_side(checked, &all)?));
         }
@@ -194,6 +194,18 @@ fn outer(level: Level) -> Level {
 }
 
 impl Checked {
+    /// Puts what is needed after the last step in the order of the rows outside. Layers that run
+    /// then give their outputs in this order already: these can be much wider than their inputs, as
+    /// the probabilities of words are.
+    fn unpack(&self, steps: &Steps, all: &mut [Option<Argument>]) {
+        let packed = steps.packed();
+        let is_there = |place: &usize| self.places[*place].stage != Stage::After;
+        let wanted = self.outputs.iter().copied().chain(self.taken_at(Stage::After));
+        for place in unique(wanted.filter(is_there)) {
+            all[place] = all[place].take().map(|value| value.select(&packed));
+        }
+    }
+
     /// What a step gives.
     fn output_shapes(&self) -> Result<Vec<Shape>> {
         let shapes: Vec<Shape> =
