@@ -11,6 +11,7 @@ use crate::chance::mix;
 use crate::topology::{Checked, NetworkIndex, Topology};
 use burn::tensor::Device;
 use contract::{Error, Kind, Result};
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ impl Prepared {
         let mut places: Vec<Option<Rows>> = topology
             .parameters
             .iter()
-            .map(|parameter| parameter.is_sparse.then(Rows::default))
+            .map(|parameter| parameter.is_sparse.then(Rows::new))
             .collect();
         let mut lookups = vec![Vec::new(); topology.layers.len()];
         for &place in &checked.order {
@@ -76,7 +77,7 @@ impl Prepared {
                 }
             }
         }
-        let keys = places.into_iter().map(|rows| rows.map(|rows| rows.keys)).collect();
+        let keys = places.into_iter().map(|rows| rows.map(Rows::into_keys)).collect();
         Ok(Prepared { keys, whole: Part { samples, arguments, lookups } })
     }
 
@@ -109,7 +110,7 @@ impl Prepared {
 }
 
 impl Part {
-    /// It, cut into `count` parts of about as many samples each.
+    /// Splits the samples into `count` parts of about the same number.
     pub(crate) fn split(&self, count: usize) -> Vec<Part> {
         let bound = |number: usize| self.samples * number / count;
         (0..count).map(|number| self.cut(bound(number)..bound(number + 1))).collect()
@@ -156,14 +157,29 @@ impl Part {
 
 /// Keys in the order in which they were first seen, found by a table of places that is never more
 /// than half full. A batch asks for tens of thousands, so this is a good part of a sparse step.
-#[derive(Default)]
 struct Rows {
     keys: Vec<u64>,
     /// A place in `keys`, plus one; 0 is empty. As many as a power of two.
     slots: Vec<u32>,
 }
 
+thread_local! {
+    /// Memory of the last table, for that of the next batch.
+    static SLOTS: Cell<Vec<u32>> = const { Cell::new(Vec::new()) };
+}
+
 impl Rows {
+    fn new() -> Rows {
+        let mut slots = SLOTS.take();
+        slots.clear();
+        Rows { keys: Vec::new(), slots }
+    }
+
+    fn into_keys(self) -> Vec<u64> {
+        SLOTS.set(self.slots);
+        self.keys
+    }
+
     /// Makes room for `more` keys.
     fn reserve(&mut self, more: usize) {
         let needed = (self.keys.len() + more).max(1) * 2;

@@ -104,14 +104,14 @@ impl Mode<'_> {
     }
 }
 
-/// Where a number that is none came up first.
+/// Where the first NaN or infinity of a step appeared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Culprit {
-    /// The data that is fed to this layer has it.
+    /// In the data that is fed to this layer.
     Data(String),
-    /// This parameter has it.
+    /// In this parameter.
     Parameter(String),
-    /// This layer made it of inputs and parameters that were numbers.
+    /// In the output of this layer, whose inputs and parameters are all finite.
     Layer(String),
 }
 
@@ -170,12 +170,16 @@ impl Network {
         Prepared::new(&self.topology, &self.checked, samples, arguments)
     }
 
-    /// Runs work that comes between two batches on the threads that compute them.
-    pub fn share<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        match self.pool.threads() {
-            // Handing it over would cost more than it brings.
-            1 => work(),
-            _ => self.pool.run(work),
+    /// Runs work that comes after a batch, on the threads that computed it.
+    pub fn share<T: Send>(
+        &self,
+        prepared: &Prepared,
+        work: impl FnOnce() -> Result<T> + Send,
+    ) -> Result<T> {
+        // If there is little to share, handing it over would cost more than it brings.
+        match self.pool.threads() == 1 || self.is_mostly_rows(prepared) {
+            true => work(),
+            false => self.pool.run(work),
         }
     }
 
@@ -250,7 +254,7 @@ impl Network {
         })
     }
 
-    /// Where a step first came upon a number that is none.
+    /// Finds where the first NaN or infinity of a step appears.
     pub fn find_culprit(
         &self,
         prepared: &Prepared,
@@ -502,8 +506,6 @@ impl Network {
                 let mut argument = node.run(&run, &inputs).map_err(|error| at(layer, error))?;
                 if let Some(tap) = mode.tap(place) {
                     argument.set_dense(tap.through(argument.dense()?));
-                    // A cost computed from what the output was made of would lead past the tap.
-                    argument.origin = None;
                 }
                 for (slot, values) in run.measured.into_inner() {
                     measured.add(places[slot], argument.rows(), values);

@@ -235,7 +235,10 @@ impl Trainer {
         let ahead: Vec<_> = known.map_while(|batch| batch.look(&preparation)).collect();
         let (updater, computed) = (&mut self.updater, &last.computed);
         match updater.keeps_state() {
-            true => self.network.share(|| updater.update(computed, &ahead))?,
+            true => {
+                let prepared = computed.ready().prepared();
+                self.network.share(prepared, || updater.update(computed, &ahead))?;
+            }
             false => updater.update(computed, &ahead)?,
         }
         let measured = self.network.parameters().iter().zip(&mut last.measured);

@@ -10,7 +10,7 @@ use crate::recipe::Recipe;
 use crate::values::{DescriptionIndex, Values};
 use contract::Result;
 use rayon::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +24,8 @@ pub struct Local {
     trained: BTreeSet<DescriptionIndex>,
     /// Tells its parameters from those that another updater has taken over.
     owner: u64,
+    /// Rows of the last batch: memory for those of the next.
+    rows: BTreeMap<DescriptionIndex, Arc<Vec<f32>>>,
     version: u64,
     samples: u64,
     pass: u64,
@@ -40,7 +42,8 @@ impl Local {
         recipe.optimizer.check()?;
         let owner = OWNERS.fetch_add(1, Ordering::Relaxed);
         let trained = trained.iter().copied().collect();
-        let local = Local { values, recipe, trained, owner, version: 0, samples: 0, pass: 0 };
+        let (rows, version, samples, pass) = (BTreeMap::new(), 0, 0, 0);
+        let local = Local { values, recipe, trained, owner, rows, version, samples, pass };
         for &index in &local.trained {
             local.values.train(index, owner, &local.recipe, local.now())?;
         }
@@ -67,14 +70,20 @@ impl Local {
 
 impl Updater for Local {
     fn fetch(&mut self, batch: &Ready) -> Result<Vec<Arc<Vec<f32>>>> {
+        let Local { values, trained, rows, .. } = self;
         let fetch = |wanted: &Wanted<'_>| match wanted.keys {
-            Some(keys) if self.trained.contains(&wanted.parameter) => {
-                let width = self.values.description(wanted.parameter).width();
-                let mut rows = vec![0.0; keys.len() * width];
-                self.values.fetch_rows(wanted.parameter, keys, &mut rows)?;
-                Ok(Arc::new(rows))
+            Some(keys) if trained.contains(&wanted.parameter) => {
+                let held = rows.entry(wanted.parameter).or_default();
+                if Arc::get_mut(held).is_none() {
+                    // Somebody still reads the last ones.
+                    *held = Arc::default();
+                }
+                let rows = Arc::make_mut(held);
+                rows.resize(keys.len() * values.description(wanted.parameter).width(), 0.0);
+                values.fetch_rows(wanted.parameter, keys, rows)?;
+                Ok(Arc::clone(held))
             }
-            _ => read(&self.values, wanted),
+            _ => read(values, wanted),
         };
         batch.wanted().iter().map(fetch).collect()
     }
