@@ -284,8 +284,10 @@ impl Trainer {
         Ok(Output { rows, ids: None, ..output })
     }
 
-    /// A pass over the data begins: its figures are counted anew.
+    /// A pass over the data begins: its figures are counted anew. Batches that were announced in a
+    /// pass that was broken off do not come any more.
     pub fn start_pass(&mut self) -> Result<()> {
+        self.coming.clear();
         self.pass_tally.clear();
         self.updater.start_pass()
     }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use table::optimizer::Settings;
-use trainer::{Announced, Own, Parameters, Recipe, RemoteConfig, Trainer, View};
+use trainer::{Announced, Fed, Own, Parameters, Recipe, RemoteConfig, Trainer, View};
 
 const SAMPLES: usize = 8;
 const STEPS: usize = 7;
@@ -113,6 +113,34 @@ fn a_step_is_computed_from_rows_without_the_one_before_it() {
         assert!(distance(&expected, &descend(|step| step)) > 1e-3, "late rows make no difference");
         trainer.goodbye().unwrap();
     }
+}
+
+#[test]
+fn a_pass_that_is_broken_off_leaves_no_batches_to_the_next() {
+    let servers = Servers::start(1, 1);
+    let mut trainer = join(servers.config(0), Mode::Async);
+    let train = |trainer: &mut Trainer, steps: std::ops::Range<usize>| {
+        let mut announced = VecDeque::new();
+        for step in steps {
+            let given =
+                announced.pop_front().map_or(batch(step, 0, SAMPLES).into(), Fed::Announced);
+            while announced.len() < trainer.lookahead() && step + announced.len() + 1 < STEPS {
+                let next = batch(step + announced.len() + 1, 0, SAMPLES);
+                announced.push_back(trainer.announce(next).unwrap());
+            }
+            trainer.forward_backward(given).unwrap();
+            trainer.update().unwrap();
+        }
+    };
+    trainer.start_pass().unwrap();
+    train(&mut trainer, 0..3);
+    trainer.start_pass().unwrap();
+    train(&mut trainer, 3..STEPS);
+    trainer.finish_pass().unwrap();
+    // The first two of each pass have nothing to overlap with.
+    let expected = descend(|step| if matches!(step, 0 | 1 | 3 | 4) { step } else { step - 1 });
+    assert_near(&values(trainer.parameters()), &expected);
+    trainer.goodbye().unwrap();
 }
 
 #[test]
