@@ -90,9 +90,11 @@ fn read(left: &mut &[u8]) -> Option<Batch> {
         };
         let mut offsets = [None, None];
         for offsets in &mut offsets {
-            if read_word(left)? == 1 {
-                *offsets = Some(read_array(left)?);
-            }
+            *offsets = match read_word(left)? {
+                0 => None,
+                1 => Some(read_array(left)?),
+                _ => return None,
+            };
         }
         let [sequences, nests] = offsets;
         inputs.push(Input { rows, sequences, nests });
@@ -148,6 +150,12 @@ mod tests {
             assert_eq!(unpack(&whole[..length]).unwrap_err().kind(), Kind::Damaged, "{length}");
         }
         assert!(unpack(&[whole.clone(), vec![0]].concat()).is_err());
+        // Neither 0 nor 1 says whether offsets follow: the last word, of nothing but one dense input.
+        let dense = Batch { samples: 1, inputs: vec![Input::single(Rows::Dense(vec![0.5, 1.0]))] };
+        let mut unclear = pack(&dense);
+        let last = unclear.len() - 8;
+        unclear[last] = 2;
+        assert_eq!(unpack(&unclear).unwrap_err().kind(), Kind::Damaged);
         // A length that no memory has.
         let mut huge = whole;
         huge[24..32].fill(0xff);
