@@ -71,6 +71,7 @@ mod slurm {
 /// - `a_field_that_cannot_be_honoured_is_refused_by_name`: here those fields are honoured; unit tests
 ///   have the others.
 /// - `a_checkpoint_folder_is_one_for_all_servers`: it has to be on a volume, else it is refused.
+/// - `a_trainer_that_was_given_up…`: Volcano keeps a pod that has failed for good as it is.
 /// - `trainers_join_and_leave_a_running_job`: those that have left are gone; a story scales a job.
 macro_rules! pods {
     ($uses_volcano:expr; $($module:ident :: $trial:ident;)*) => {

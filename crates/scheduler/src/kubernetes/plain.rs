@@ -8,12 +8,12 @@
 
 use super::peers::label;
 use super::plan::{labels, name, pod};
-use super::state::{Seen, is_going, is_over, name_of};
+use super::state::{Seen, first_failed, is_going, is_over, name_of};
 use super::volcano::priority_class;
 use crate::record::{JobRecord, Verdict};
 use crate::submission::{KubernetesPlace, Submission};
 use contract::role::Role;
-use contract::state::{JobState, ReplicaState};
+use contract::state::JobState;
 use contract::{Error, Kind, Result};
 use serde_json::{Value, json};
 
@@ -76,8 +76,7 @@ pub(super) fn verdict(seen: &Seen, record: &JobRecord) -> Option<Verdict> {
     if seen.trainers.is_null() || record.ending.is_some() {
         return None;
     }
-    let failed = record.replicas.iter().filter(|own| own.state == ReplicaState::Failed);
-    if let Some(first) = failed.min_by_key(|own| own.ended_ms) {
+    if let Some(first) = first_failed(&record.replicas) {
         return Some(Verdict {
             state: JobState::Failed,
             exit_code: first.exit_code.unwrap_or(1),

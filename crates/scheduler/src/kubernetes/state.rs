@@ -40,6 +40,9 @@ pub(super) struct Seen {
 /// On the Secret: the end of the job that was decided here, an [`Ending`] as JSON.
 pub(super) const ENDING: &str = "paddlecloud/ending";
 
+/// What is said of a replica whose time was over.
+const TIME_OVER: &str = "ended after its time limit";
+
 /// Volcano's word for the phase of a job, in ours. `Running` is refined by the pods.
 const PHASES: [(&str, JobState); 10] = [
     ("Pending", JobState::Pending),
@@ -150,10 +153,9 @@ fn is_up(own: &ReplicaRecord) -> bool {
 
 /// Whose failure ended the job: the pod that failed first and was kept.
 fn verdict(record: &mut JobRecord, status: &Value) {
-    let failed = record.replicas.iter().filter(|own| own.state == ReplicaState::Failed);
-    let first = failed.min_by_key(|own| own.ended_ms);
-    record.exit_code = Some(first.and_then(|own| own.exit_code).unwrap_or(1));
-    record.culprit = first.map(|own| own.replica);
+    let first = first_failed(&record.replicas).cloned();
+    record.exit_code = Some(first.as_ref().and_then(|own| own.exit_code).unwrap_or(1));
+    record.culprit = first.as_ref().map(|own| own.replica);
     record.reason = match first {
         Some(own) => format!("{} failed: {}", own.replica, own.reason()),
         None => {
@@ -162,6 +164,16 @@ fn verdict(record: &mut JobRecord, status: &Value) {
             format!("the job failed after {rounds} restarts, and its pods are gone: {message}")
         }
     };
+}
+
+/// The replica that failed first. One whose time was over counts before all others, which are ended for
+/// it, often in the same second.
+pub(super) fn first_failed(replicas: &[ReplicaRecord]) -> Option<&ReplicaRecord> {
+    let is_late = |own: &ReplicaRecord| {
+        own.message.as_ref().is_some_and(|message| message.starts_with(TIME_OVER))
+    };
+    let failed = replicas.iter().filter(|own| own.state == ReplicaState::Failed);
+    failed.min_by_key(|own| (!is_late(own), own.ended_ms))
 }
 
 fn why_starting(replicas: &[ReplicaRecord]) -> String {
@@ -400,8 +412,7 @@ fn replica(mut record: ReplicaRecord, pod: &Value) -> ReplicaRecord {
         (pod["spec"]["activeDeadlineSeconds"].as_u64(), status["reason"] == "DeadlineExceeded")
     {
         record.exit_code = Some(1);
-        record.message =
-            Some(format!("ended after its time limit of {seconds} s (time_limit_seconds)"));
+        record.message = Some(format!("{TIME_OVER} of {seconds} s (time_limit_seconds)"));
     }
     let waiting = &container["state"]["waiting"];
     if let Some(reason) = waiting["reason"].as_str().filter(|word| *word != "ContainerCreating") {
@@ -502,6 +513,19 @@ mod tests {
         let ended = json!({"terminated": {"exitCode": 42, "message": "exit code 42: it failed"}});
         let pods = vec![pod("job-1-trainer-0", "Failed", &ended)];
         let expected = (JobState::Failed, Some(42), "trainer-0 failed: exit code 42");
+        check(&Seen { job: job("Terminated"), pods, ..Seen::default() }, expected);
+    }
+
+    /// Volcano ends the servers in the same second.
+    #[test]
+    fn the_time_limit_is_the_reason_and_not_what_it_ends() {
+        let at = "2026-01-01T10:00:00Z";
+        let ended = |code: i32| json!({"terminated": {"exitCode": code, "finishedAt": at}});
+        let mut late = pod("job-1-trainer-0", "Failed", &ended(143));
+        late["spec"]["activeDeadlineSeconds"] = json!(4);
+        late["status"]["reason"] = json!("DeadlineExceeded");
+        let pods = vec![pod("job-1-pserver-0", "Failed", &ended(143)), late];
+        let expected = (JobState::Failed, Some(1), "trainer-0 failed: ended after its time limit");
         check(&Seen { job: job("Terminated"), pods, ..Seen::default() }, expected);
     }
 

@@ -49,7 +49,7 @@ pub(crate) fn trainers_join_and_leave_a_running_job(harness: &dyn Harness) {
     assert_eq!(scale(1).unwrap_err().kind(), Kind::Conflict);
 }
 
-pub(crate) fn a_job_goes_on_without_a_trainer_that_cannot_run(harness: &dyn Harness) {
+pub(crate) fn a_trainer_that_was_given_up_is_started_again_when_asked_for(harness: &dyn Harness) {
     let script = format!(
         "if [ $PADDLE_TRAINER_ID = 1 ] && [ ! -e $MARKER/shared/mended ]; then exit 127; fi; \
          {UNTIL_TOLD}"
@@ -74,8 +74,19 @@ pub(crate) fn a_job_goes_on_without_a_trainer_that_cannot_run(harness: &dyn Harn
     std::fs::write(job.shared().join("go"), "").unwrap();
     let record = job.await_end();
     assert_eq!((record.state, record.rounds), (JobState::Succeeded, 0), "{record:#?}");
-    // With a minimum of two it is a failure.
+}
+
+pub(crate) fn a_job_goes_on_without_a_trainer_that_cannot_run(harness: &dyn Harness) {
     let script = format!("if [ $PADDLE_TRAINER_ID = 1 ]; then exit 127; fi; {UNTIL_TOLD}");
+    let job = Job::new(harness, 2, &script).with(elastic);
+    job.submit();
+    await_trainer(&job, 0);
+    let has_failed = || job.observe().replicas.iter().any(|one| one.state == ReplicaState::Failed);
+    job.wait_until("trainer 1 has failed", has_failed);
+    std::fs::write(job.shared().join("go"), "").unwrap();
+    let record = job.await_end();
+    assert_eq!((record.state, record.rounds), (JobState::Succeeded, 0), "{record:#?}");
+    // With a minimum of two it is a failure.
     let job = Job::new(harness, 2, &script).with(|spec| {
         elastic(spec);
         spec.fault_tolerance = Some(FaultTolerance { min_trainers: 2, max_trainers: 3 });

@@ -66,6 +66,7 @@ macro_rules! suite {
             surviving::processes_of_a_supervisor_that_was_killed_as_a_whole_are_found;
             elastic::trainers_join_and_leave_a_running_job;
             elastic::a_job_goes_on_without_a_trainer_that_cannot_run;
+            elastic::a_trainer_that_was_given_up_is_started_again_when_asked_for;
         }
     };
     ($harness:expr; $($module:ident :: $trial:ident;)*) => {
