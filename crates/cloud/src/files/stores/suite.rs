@@ -383,7 +383,10 @@ pub(crate) async fn hostile(bench: &Bench, cases: u32) {
                 let mut names = parent.iter().map(Entry::name);
                 assert_eq!(names.next(), path.file_name(), "seed {seed:?}: {path:?}");
                 assert_eq!(names.next(), None, "seed {seed:?}: {path:?}");
-                bench.files.remove(path.clone(), false).await.unwrap();
+                // A store may keep a directory's name in the paths of its files, and not by itself.
+                if let Err(error) = bench.files.remove(path.clone(), false).await {
+                    told(&error);
+                }
             }
             Ok(_) => {}
         }
