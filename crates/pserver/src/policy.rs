@@ -155,7 +155,7 @@ impl Membership {
         }
     }
 
-    /// A process comes, or comes back, as `rank`, to a shard at `version`.
+    /// A process comes, or comes back, as `rank`. A first one has at least `version` steps behind it.
     pub fn join(&mut self, now: Instant, who: Speaker, version: u64) -> Result<Arrival> {
         let Speaker { rank, incarnation, connection } = who;
         if self.is_released(rank, incarnation) {
@@ -173,7 +173,7 @@ impl Membership {
             false => Arrival::Successor(Dropped { step: member.steps, frames: member.frames }),
         };
         if is_first && !is_elastic {
-            member.steps = version;
+            member.steps = member.steps.max(version);
         }
         if arrival != Arrival::Again {
             member.record = Record { incarnation, sequence: 0, ..member.record };

@@ -28,7 +28,11 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
             (self.joined, self.moved) = (now, now);
         }
         let job = self.job.as_mut().ok_or_else(not_joined)?;
-        let arrival = self.members.join(now, who, job.version)?;
+        // Where steps are not taken together, versions count the pushes of all: one that comes late
+        // is as far behind as it is, on every shard, or shards would wait for different trainers.
+        let is_counted = job.has_sync || self.members.is_elastic();
+        let version = if is_counted { job.version } else { 0 };
+        let arrival = self.members.join(now, who, version)?;
         if let Arrival::Successor(dropped) = arrival {
             self.succeed(who.rank, dropped)?;
         }

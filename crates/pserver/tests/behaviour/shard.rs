@@ -203,6 +203,23 @@ fn async_gradients_are_applied_at_once_and_old_ones_can_be_thrown_away() {
     assert_eq!(scene.values(pull).unwrap(), [-0.5; 3]);
 }
 
+/// Its steps are the same on all shards, whenever it joins which: otherwise it would wait for others
+/// on one shard, and they for it on another.
+#[test]
+fn a_trainer_that_comes_late_is_as_far_behind_as_it_is() {
+    let mut scene = Scene::new(2, Mode::Stale(1));
+    scene.join(0).unwrap();
+    scene.ask(Verb::Begin, 0, Head::default(), &[]).unwrap();
+    scene.push_dense(0, [1.0; 3]);
+    scene.push_dense(0, [1.0; 3]);
+    let ahead = scene.pull_dense(0);
+    let joined = scene.join(1).unwrap();
+    assert_eq!((joined.version, joined.steps), (2, 0));
+    assert!(scene.values(ahead).is_none());
+    scene.push_dense(1, [1.0; 3]);
+    assert!(scene.values(ahead).is_some());
+}
+
 #[test]
 fn bounded_staleness_lets_the_fastest_run_ahead_only_so_far() {
     let mut scene = Scene::ready(2, Mode::Stale(1));

@@ -253,6 +253,10 @@ impl Conductor<'_> {
                 self.tell(who, &format!("is silent for {time:?}"));
                 self.network.silence(who, time);
             }
+            Fault::Part(who, other, time) => {
+                self.tell(who, &format!("is parted from {other:?} for {time:?}"));
+                self.network.part(who, other, time);
+            }
             Fault::FullDisk(time) => {
                 self.tell(Who::Master, &format!("sees the disks full for {time:?}"));
                 self.network.fill_disk(time);
@@ -360,7 +364,7 @@ async fn serve_master(
     let Data::Master { records_per_task } = plan.data else { return Ok(()) };
     let config = master::server::ServerConfig {
         limits: small_limits(),
-        rules: Rules { failures_max: 1000, ..Rules::default() },
+        rules: Rules::default(),
         split: Split {
             pieces_per_task: Some(1),
             text_piece_bytes: records_per_task * LINE_BYTES,

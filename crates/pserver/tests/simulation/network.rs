@@ -27,6 +27,7 @@ struct State {
     listeners: BTreeMap<String, (Who, UnboundedSender<Socket>)>,
     connections: Vec<(Who, Who, AbortHandle)>,
     silent_until: BTreeMap<Who, Instant>,
+    parted_until: BTreeMap<[Who; 2], Instant>,
     disk_full_until: Option<Instant>,
     disk_slow_until: Option<Instant>,
 }
@@ -45,6 +46,7 @@ impl Network {
             listeners: BTreeMap::new(),
             connections: Vec::new(),
             silent_until: BTreeMap::new(),
+            parted_until: BTreeMap::new(),
             disk_full_until: None,
             disk_slow_until: None,
         })))
@@ -84,6 +86,11 @@ impl Network {
         self.state().silent_until.insert(who, Instant::now() + time);
     }
 
+    /// No byte travels between two processes.
+    pub(crate) fn part(&self, who: Who, other: Who, time: Duration) {
+        self.state().parted_until.insert(sorted([who, other]), Instant::now() + time);
+    }
+
     pub(crate) fn fill_disk(&self, time: Duration) {
         self.state().disk_full_until = Some(Instant::now() + time);
     }
@@ -92,12 +99,15 @@ impl Network {
         self.state().disk_slow_until = Some(Instant::now() + time);
     }
 
-    /// Waits until no side is silent.
+    /// Waits until no side is silent, nor parted from the other.
     pub(crate) async fn hush(&self, sides: &[Who]) {
         loop {
             let until = {
                 let state = self.state();
-                sides.iter().filter_map(|who| state.silent_until.get(who)).max().copied()
+                let silent = sides.iter().filter_map(|who| state.silent_until.get(who));
+                let pair = <[Who; 2]>::try_from(sides).ok().map(sorted);
+                let parted = pair.and_then(|pair| state.parted_until.get(&pair));
+                silent.chain(parted).max().copied()
             };
             match until {
                 Some(until) if until > Instant::now() => sleep_until(until).await,
@@ -123,6 +133,11 @@ impl Network {
             }
         }
     }
+}
+
+fn sorted(mut pair: [Who; 2]) -> [Who; 2] {
+    pair.sort_unstable();
+    pair
 }
 
 impl wire::Dial for Way {

@@ -68,6 +68,8 @@ pub(crate) enum Fault {
     Disconnect(Who),
     /// No byte reaches or leaves a process for so long; it stands still or is cut off.
     Silence(Who, Duration),
+    /// No byte travels between a trainer and a server for so long; both reach all others.
+    Part(Who, Who, Duration),
     /// Writes fail for so long.
     FullDisk(Duration),
     /// Writes take so long.
@@ -138,6 +140,7 @@ impl Plan {
             2 | 3 => Fault::Kill(vec![trainer]),
             4 => Fault::Kill(vec![server, trainer]),
             5 => Fault::Disconnect(any),
+            6 if random.once_in(2) => Fault::Part(trainer, server, time),
             6 => Fault::Silence(any, time),
             7 if random.once_in(2) => Fault::FullDisk(time),
             7 => Fault::SlowDisk(time.min(Duration::from_secs(5))),
