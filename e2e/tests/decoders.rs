@@ -33,10 +33,12 @@ macro_rules! rows {
 rows! {
     control::conf_py,
     control::job_spec,
+    control::last_line,
     control::readiness_line,
     control::supervisor_command,
     control::supervisor_event,
     data::journal,
+    data::journal_log,
     data::master_answer,
     data::master_request,
     data::recordio_file,

@@ -3,7 +3,7 @@
 
 use super::harness::Row;
 use contract::job::JobSpec;
-use contract::ready::Ready;
+use contract::ready::{Farewell, Ready};
 use contract::{Error, Kind, Result};
 use scheduler::ssh::conf::Conf;
 use scheduler::supervisor::message::{Command, Event, decode};
@@ -24,6 +24,18 @@ pub(crate) fn readiness_line() -> Row {
         name: "readiness line",
         samples: lines(&[line, "some other output"]),
         decode: |bytes| Ready::parse(text(bytes)?).map(drop),
+        rounds: 20_000,
+        bytes_max: 1 << 20,
+    }
+}
+
+/// The last line of a server, which conductors and `paddle_k8s` read.
+pub(crate) fn last_line() -> Row {
+    let line = r#"{"paddle_farewell":1,"trainers_joined":2,"was_stopped":true,"is_unsaved":true}"#;
+    Row {
+        name: "last line of a server",
+        samples: lines(&[line, r#"{"paddle_farewell":1,"trainers_joined":2}"#, "other output"]),
+        decode: |bytes| Farewell::parse(text(bytes)?).map(drop),
         rounds: 20_000,
         bytes_max: 1 << 20,
     }

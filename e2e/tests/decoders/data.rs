@@ -122,12 +122,13 @@ pub(crate) fn master_answer() -> Row {
     }
 }
 
+const FACTS: &str = r#"{"dataset":{"patterns":["/d"],"files":[{"path":"/d","format":"text","bytes":4}],"parts":[{"file":0,"number":0,"offset":0,"bytes":2},{"file":0,"number":1,"offset":2,"bytes":2}],"task_ends":[1,2]},"pass":3,"tasks":[{"epoch":4,"failures":0,"state":{"Settled":{"Done":{"epoch":4,"cut":9}}},"before":{"Done":{"epoch":3,"cut":7}}},{"epoch":4,"failures":1,"state":{"Pending":{"owner":7,"name":"t"}},"before":{"SetAside":{"reason":"r"}}}],"todo":[],"cut":9,"restores":[[3,4]],"grant":{"trainer":"t","at_unix_ms":5,"duration_ms":6},"settled":1,"past":{"spans":[{"passes":2,"runs":[[1,{"done":3}],[1,"set_aside"]]}],"forgotten":0}}"#;
+
 /// The master's state on disk: a snapshot with honest checksums, and files as they are.
 pub(crate) fn journal() -> Row {
-    let facts = r#"{"dataset":{"patterns":["/d"],"files":[{"path":"/d","format":"text","bytes":4}],"parts":[{"file":0,"number":0,"offset":0,"bytes":2},{"file":0,"number":1,"offset":2,"bytes":2}],"task_ends":[1,2]},"pass":3,"tasks":[{"epoch":4,"failures":0,"state":{"Settled":{"Done":{"epoch":4,"cut":9}}},"before":{"Done":{"epoch":3,"cut":7}}},{"epoch":4,"failures":1,"state":{"Pending":{"owner":7,"name":"t"}},"before":{"SetAside":{"reason":"r"}}}],"todo":[],"cut":9,"restores":[[3,4]],"grant":{"trainer":"t","at_unix_ms":5,"duration_ms":6},"settled":1,"past":{"spans":[{"passes":2,"runs":[[1,{"done":3}],[1,"set_aside"]]}],"forgotten":0}}"#;
     Row {
         name: "journal of the master",
-        samples: vec![facts.as_bytes().to_vec()],
+        samples: vec![FACTS.as_bytes().to_vec()],
         decode: decode_journal,
         // A file is synced in each.
         rounds: 400,
@@ -136,14 +137,76 @@ pub(crate) fn journal() -> Row {
 }
 
 fn decode_journal(facts: &[u8]) -> Result<()> {
-    let crc = |bytes: &[u8]| crc32c::crc32c(bytes).to_le_bytes();
-    let header = [(facts.len() as u32).to_le_bytes(), crc(facts)].concat();
-    let record = [&header[..], &crc(&header), facts].concat();
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("snapshot-1"), record).unwrap();
-    let (_, Recovered { facts, changes }) = Journal::open(folder.path())?;
+    std::fs::write(folder.path().join("snapshot-1"), record(facts)).unwrap();
+    work_with(folder.path())
+}
+
+/// A log of the master's changes, behind a snapshot and from the beginning: as it is, and with
+/// checksums that fit what was changed.
+pub(crate) fn journal_log() -> Row {
+    let log =
+        |batches: &[&str]| batches.iter().flat_map(|batch| record(batch.as_bytes())).collect();
+    let dataset = &FACTS[..FACTS.find(r#","pass":"#).unwrap_or_default()];
+    let filled = format!(r#"[{{"filled":{dataset}}}}}]"#);
+    Row {
+        name: "log of the master",
+        samples: vec![
+            log(&[
+                r#"[{"finished":{"task":1,"cut":10}},{"leased":{"task":0,"owner":8,"name":"u"}}]"#,
+                r#"[{"returned":{"task":0,"is_blamed":true}}]"#,
+                r#"[{"granted":{"trainer":"u","at_unix_ms":5,"duration_ms":6}}]"#,
+            ]),
+            log(&[
+                r#"[{"set_aside":{"task":1,"reason":"no"}}]"#,
+                r#"[{"reopened":{"cut":8,"restore":5}}]"#,
+            ]),
+            log(&[&filled, r#"[{"leased":{"task":1,"owner":8,"name":"u"}}]"#]),
+        ],
+        decode: |bytes| {
+            let as_it_is = decode_log(bytes);
+            let with_checksums = decode_log(&honest(bytes));
+            as_it_is.or(with_checksums)
+        },
+        // Files are synced in each.
+        rounds: 200,
+        bytes_max: 8 << 20,
+    }
+}
+
+fn decode_log(log: &[u8]) -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("log-0"), log).unwrap();
+    let from_nothing = work_with(folder.path());
+    std::fs::rename(folder.path().join("log-0"), folder.path().join("log-1")).unwrap();
+    std::fs::write(folder.path().join("log-1"), log).unwrap();
+    std::fs::write(folder.path().join("snapshot-1"), record(FACTS.as_bytes())).unwrap();
+    from_nothing.or(work_with(folder.path()))
+}
+
+/// The same records with the checksums of what they contain.
+fn honest(log: &[u8]) -> Vec<u8> {
+    let (mut log, mut at) = (log.to_vec(), 0);
+    while let Some(length) = log.get(at..at + 4) {
+        let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]) as usize;
+        let Some(content) = log.get(at + 12..at + 12 + length) else { break };
+        let renewed = record(content);
+        log[at..at + 12].copy_from_slice(&renewed[..12]);
+        at += renewed.len();
+    }
+    log
+}
+
+fn record(content: &[u8]) -> Vec<u8> {
+    let crc = |bytes: &[u8]| crc32c::crc32c(bytes).to_le_bytes();
+    let header = [(content.len() as u32).to_le_bytes(), crc(content)].concat();
+    [&header[..], &crc(&header), content].concat()
+}
+
+/// What is accepted can be worked with.
+fn work_with(folder: &Path) -> Result<()> {
+    let (_, Recovered { facts, changes }) = Journal::open(folder)?;
     let mut queue = Queue::recover(Rules::default(), facts, &changes, Instant::now())?;
-    // What was accepted can be worked with.
     queue.status();
     for task in 0..4 {
         let lease = master::task::Lease { task, epoch: 4 };
