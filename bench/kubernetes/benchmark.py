@@ -79,28 +79,33 @@ def running(bench):
         return
     # The cluster becomes a child of this process, so that what it uses is not that of others.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    # As scripts/clusters/run.sh does: no two use the one cluster of a machine.
+    with turn():
+        try:
+            variable = tool([*script, "start", "unused"]).strip()
+            with tempfile.TemporaryDirectory() as folder:
+                archive = str(pathlib.Path(folder, "image.tar"))
+                tool([str(HERE.parent.parent / "deploy/image/build.sh"), IMAGE, archive])
+                home = pathlib.Path(variable.removeprefix("PADDLE_TEST_KUBERNETES="))
+                os.environ["KUBE_HOME"] = str(home)
+                tool([str(SCRIPTS / "kubernetes/cluster.sh"), "load", archive])
+            yield home
+        finally:
+            tool([*script, "stop", "unused"])
+            # Their times count once they were waited for.
+            deadline = time.monotonic() + STOP_SECONDS_MAX
+            with contextlib.suppress(ChildProcessError):
+                while time.monotonic() < deadline:
+                    if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def turn():
+    """Waits until no other run, such as scripts/clusters/run.sh, has the machine's one cluster."""
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-    lock = open(cache / "paddlecloud/kubernetes.lock", "w")
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    try:
-        variable = tool([*script, "start", "unused"]).strip()
-        with tempfile.TemporaryDirectory() as folder:
-            archive = str(pathlib.Path(folder, "image.tar"))
-            tool([str(HERE.parent.parent / "deploy/image/build.sh"), IMAGE, archive])
-            home = pathlib.Path(variable.removeprefix("PADDLE_TEST_KUBERNETES="))
-            os.environ["KUBE_HOME"] = str(home)
-            tool([str(SCRIPTS / "kubernetes/cluster.sh"), "load", archive])
-        yield home
-    finally:
-        tool([*script, "stop", "unused"])
-        # Their times count once they were waited for.
-        deadline = time.monotonic() + STOP_SECONDS_MAX
-        with contextlib.suppress(ChildProcessError):
-            while time.monotonic() < deadline:
-                if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                    time.sleep(0.1)
-        lock.close()
+    with open(cache / "paddlecloud/kubernetes.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def tool(command):
