@@ -260,7 +260,7 @@ impl JobSpec {
     /// it was asked to survive, and trainer 0, servers and the conductor may die too.
     const RESTARTS_FAULT_TOLERANT: u32 = 16;
 
-    /// How often a rank is started again.
+    /// How often a rank is started again. Pods of Kubernetes take `restarts` itself.
     pub fn restarts_max(&self) -> u32 {
         match self.restarts {
             0 if self.fault_tolerance.is_some() => JobSpec::RESTARTS_FAULT_TOLERANT,

@@ -96,7 +96,10 @@ pub(super) async fn conduct_with(
         Ok(verdict) => verdict,
         Err(error) => Verdict::failed(error.chain()),
     };
-    job.find_results(&mut record, &mut requests).await;
+    // Where another job has the log directory nothing may be brought there.
+    if claim.is_ok() {
+        job.find_results(&mut record, &mut requests).await;
+    }
     let verdict = job.deliver(verdict, &mut record, &mut files, &mut requests).await;
     if let Place::Local(_) = &submission.place
         && guard::has_died(&directory.machine())?

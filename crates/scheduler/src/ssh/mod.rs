@@ -179,6 +179,28 @@ impl Cluster {
         .await
     }
 
+    /// As [`Cluster::prepare`], for a job that was there before. Hosts that fail are left out, and why
+    /// comes back.
+    pub async fn prepare_reachable(&mut self, request: impl Fn(u32) -> Prepare) -> Vec<Error> {
+        let reach = &self.reach;
+        let prepared = join_all(std::mem::take(&mut self.hosts).into_iter().map(|mut host| {
+            let request = request(u32::try_from(host.place).unwrap_or(u32::MAX));
+            async move {
+                prepare_one(reach, &mut host, request, None, &|_| ()).await?;
+                Ok(host)
+            }
+        }))
+        .await;
+        let mut failed = Vec::new();
+        for host in prepared {
+            match host {
+                Ok(host) => self.hosts.push(host),
+                Err(error) => failed.push(error),
+            }
+        }
+        failed
+    }
+
     /// Starts a supervisor on every host.
     pub async fn supervise(&self, directories: &[String]) -> Result<Vec<supervisor::host::Host>> {
         try_join_all(self.hosts.iter().zip(directories).map(|(reached, directory)| {

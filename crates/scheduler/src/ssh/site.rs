@@ -71,7 +71,7 @@ impl Site {
         let place = job.place;
         let reach = Reach { config: place.ssh_config.clone(), paddle: place.paddle.clone() };
         let opened = Cluster::open_reachable(reach, &place.hosts, &paddle.release).await?;
-        let (mut cluster, failed) = opened;
+        let (mut cluster, mut failed) = opened;
         // Nothing is changed there: the directory is only named.
         let request = |node: u32| Prepare {
             directory: job.directory(),
@@ -84,7 +84,7 @@ impl Site {
             topology: String::new(),
             package: None,
         };
-        cluster.prepare(request, None, &|_| ()).await?;
+        failed.extend(cluster.prepare_reachable(request).await);
         Ok((Site { cluster, results: place.results.clone() }, failed))
     }
 

@@ -47,16 +47,17 @@ pub(crate) async fn find(jobs: &dyn Backend, word: &str) -> Result<JobSummary> {
     choose(jobs.list(ORIGIN, None).await?, word)
 }
 
-/// As [`find`], for what is done to jobs that run: those that have ended come last.
+/// As [`find`], for what is done to jobs that run: of a name, the newest that does.
 pub(crate) async fn find_running(jobs: &dyn Backend, word: &str) -> Result<JobSummary> {
     if let Some(job) = of_id(jobs, word).await? {
         return Ok(job);
     }
     let all = jobs.list(ORIGIN, None).await?;
-    let running = all.iter().filter(|job| !job.state.is_final()).cloned().collect();
-    match choose(running, word) {
-        Err(error) if error.kind() == Kind::NotFound => choose(all, word),
-        found => found,
+    let runs = |job: &&JobSummary| job.name == word && !job.state.is_final();
+    match all.iter().filter(runs).max_by_key(|job| job.began_ms) {
+        Some(job) => Ok(job.clone()),
+        // The beginning of an id never outweighs a name.
+        None => choose(all, word),
     }
 }
 

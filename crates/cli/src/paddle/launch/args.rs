@@ -247,7 +247,7 @@ pub(crate) struct Servers {
 #[command(next_help_heading = "Failures and limits")]
 pub(crate) struct Limits {
     /// Start a failed trainer or server again, up to this often per rank; 0 means 16 where the number
-    /// of trainers may change
+    /// of trainers may change, but none on Kubernetes
     #[arg(long, value_name = "N", default_value = "0", value_parser = number::parse::<u32>)]
     pub(crate) restarts: u32,
     /// Go on when trainers die for good, as long as there are this many; needs --master

@@ -12,7 +12,7 @@ use cli::output::{Format, Output};
 use cli::program;
 use contract::port::Ports;
 use contract::state::JobState;
-use contract::{Error, Kind, Result};
+use contract::{Error, Result};
 use kube::config::Kubeconfig;
 use scheduler::Backend;
 use scheduler::kubernetes::{Kubernetes, plan};
@@ -277,9 +277,10 @@ async fn attached(
     // If this process is killed the job goes on, and `paddle jobs` has to find it.
     everywhere::remember(id, place)?;
     if let Err(error) = backend.submit(submission, package.as_deref()).await {
-        // An answer that did not come says nothing: the job may be there, and has to be found.
+        // An answer that did not come says nothing: the job may be there, and has to be found. Whoever
+        // may not look at jobs has made none: that comes first.
         let is_gone = matches!(backend.observe(id).await,
-            Err(error) if error.kind() == Kind::NotFound);
+            Err(error) if !error.kind().is_retryable());
         if is_gone {
             everywhere::let_go(id);
             return Err(error);
