@@ -171,8 +171,9 @@ impl<'a> Desk<'a> {
         if let Some(known) = self.read(ALLOCATION)? {
             return Ok(Some(known));
         }
-        let Some(id) = self.marked(ticket).await?.first().copied() else { return Ok(None) };
-        let allocation = Allocation { id, asked_ms: now_ms(), is_repeated: false };
+        let marked = self.marked(ticket).await?;
+        let Some(id) = marked.first().copied() else { return Ok(None) };
+        let allocation = Allocation { id, asked_ms: now_ms(), is_repeated: marked.len() > 1 };
         self.write(ALLOCATION, &allocation)?;
         Ok(Some(allocation))
     }
@@ -253,12 +254,14 @@ impl<'a> Desk<'a> {
                     }
                     Phase::Waiting => {
                         if told.is_too_long()
-                            && let Some(minutes) = minutes.take()
+                            && let Some(least) = minutes.map(|minutes| minutes.least)
                         {
                             // The grace is too much for its partition or QOS. `--time-min` would
                             // say so at once, but then Slurm often gives no more than that. If it is
                             // not the grace the job goes on to say why it waits.
-                            let _ = self.slurm.limit(allocation.id, minutes.least).await;
+                            if self.slurm.limit(allocation.id, least).await.is_ok() {
+                                minutes = None;
+                            }
                         }
                         wait(job.progress, told.waiting(allocation.id));
                     }
