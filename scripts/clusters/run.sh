@@ -56,7 +56,7 @@ take_lock() {
 is_time_left() {
     local needed
     needed=$(bash "scripts/clusters/$1.sh" seconds)
-    [ -z "$limit" ] || [ "$needed" -eq 0 ] || [ "$(left)" -ge "$needed" ]
+    [ -z "$limit" ] || [ "$(left)" -ge $((needed > 0 ? needed : 1)) ]
 }
 
 run() {
@@ -66,7 +66,11 @@ run() {
     variables=$(timeout 180 bash "scripts/clusters/$1.sh" start "$directory" 8>&-) || return 1
     local command=(bash "scripts/clusters/$1.sh" test)
     # A story that hangs ends here, with the cluster stopped and the end of this script told.
-    [ -z "$limit" ] || command=(timeout --kill-after=30 "$(left)" "${command[@]}")
+    if [ -n "$limit" ]; then
+        # `timeout 0` would be no limit.
+        [ "$(left)" -gt 0 ] || return 124
+        command=(timeout --kill-after=30 "$(left)" "${command[@]}")
+    fi
     # shellcheck disable=SC2086 # one word for each variable
     env $variables bash scripts/stage.sh "stories on $1" "${command[@]}" 8>&-
 }
