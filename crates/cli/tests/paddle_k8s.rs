@@ -129,7 +129,6 @@ fn the_exit_code_is_the_programs_own_and_its_reason_is_told() {
     check("no-such-command", 127, "was not found");
 }
 
-/// As the kubelet ends a pod: everything that the program has started hears it.
 /// A process of a failed attempt would hold ports and memory, and push on.
 #[test]
 fn what_a_failed_attempt_left_behind_is_ended_before_the_next() {
@@ -144,6 +143,7 @@ fn what_a_failed_attempt_left_behind_is_ended_before_the_next() {
     assert_eq!(text(&output.stdout), "gone\n");
 }
 
+/// As the kubelet ends a pod: everything that the program has started hears it.
 #[test]
 fn a_signal_reaches_the_program_behind_its_shell() {
     let entry = "sh -c 'trap \"echo told; exit 7\" TERM; echo started; sleep 1000 & wait'; exit $?";
