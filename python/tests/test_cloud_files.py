@@ -1,5 +1,6 @@
 """Files of the cloud from Python, by the client and as `pfs://`, against a real server."""
 
+import gzip
 import io
 import os
 import pathlib
@@ -183,6 +184,48 @@ def test_what_is_compressed_on_its_way_appears_when_it_is_closed(home, compressi
     assert not system.exists(f"{home}/half")
 
 
+class Closing(gzip.GzipFile):
+    """Closes what it writes to, as zstandard does."""
+
+    def __init__(self, file, mode):
+        self._below = file
+        super().__init__(fileobj=file, mode=mode)
+
+    def close(self):
+        try:
+            super().close()
+        finally:
+            self._below.close()
+
+
+@pytest.fixture
+def closing():
+    """The name of a compression that closes what it writes to."""
+    fsspec.compression.register_compression("closing", Closing, [])
+    yield "closing"
+    del fsspec.compression.compr["closing"]
+
+
+@pytest.mark.parametrize("mode", ["wb", "wt"])
+def test_a_compressor_that_closes_its_file_does_not_decide_that_it_is_kept(home, closing, mode):
+    system = fsspec.filesystem("pfs")
+    path = f"{home}/text"
+    whole, half = ("whole", "half") if mode == "wt" else (b"whole", b"half")
+    with system.open(path, mode, compression=closing) as file:
+        file.write(whole)
+    with (
+        pytest.raises(RuntimeError, match="broken"),
+        system.open(path, mode, compression=closing) as file,
+    ):
+        file.write(half)
+        raise RuntimeError("broken")
+    file = system.open(path, mode, compression=closing)
+    file.write(half)
+    with pytest.warns(ResourceWarning, match="never closed"):
+        del file
+    assert gzip.decompress(system.cat_file(path)) == b"whole"
+
+
 def test_files_of_a_transaction_appear_at_its_end(home):
     system = fsspec.filesystem("pfs")
     with system.transaction:
@@ -197,13 +240,32 @@ def test_files_of_a_transaction_appear_at_its_end(home):
     assert not system.exists(f"{home}/b")
 
 
-def test_a_file_that_is_never_closed_is_not_kept_and_says_so(home):
+UNCLOSED = pytest.mark.parametrize(
+    ("mode", "compression"), [("wb", None), ("wt", None), ("wb", "gzip"), ("wt", "gzip")]
+)
+
+
+@UNCLOSED
+def test_a_file_that_is_never_closed_is_not_kept_and_says_so(home, mode, compression):
     system = fsspec.filesystem("pfs")
-    file = system.open(f"{home}/lost", "wb")
-    file.write(b"half")
+    file = system.open(f"{home}/lost", mode, compression=compression)
+    file.write("half" if mode == "wt" else b"half")
     with pytest.warns(ResourceWarning, match="never closed"):
         del file
     assert not system.exists(f"{home}/lost")
+
+
+@UNCLOSED
+def test_a_file_that_is_open_at_the_end_of_a_transaction_is_not_kept(home, mode, compression):
+    system = fsspec.filesystem("pfs")
+    with pytest.warns(ResourceWarning, match="never closed"), system.transaction:
+        with system.open(f"{home}/whole", mode, compression=compression) as file:
+            file.write("whole" if mode == "wt" else b"whole")
+        file = system.open(f"{home}/lost", mode, compression=compression)
+        file.write("half" if mode == "wt" else b"half")
+    assert not system.exists(f"{home}/lost")
+    with system.open(f"{home}/whole", "rb", compression=compression) as file:
+        assert file.read() == b"whole"
 
 
 def test_without_fsspec_it_says_what_to_install():

@@ -191,12 +191,14 @@ class CloudFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return super().open(path, mode, block_size, cache_options, compression, **more)
         is_automatic = more.pop("autocommit", not self._intrans)
         path = self._strip_protocol(path)
-        file: Any = self._open(path, plain + "b", autocommit=is_automatic)
+        compression = get_compression(path, compression)
+        # Some compressors close the file behind them, whole or not: that must not keep it.
+        is_kept_by_closing = is_automatic and compression is None
+        file: Any = self._open(path, plain + "b", autocommit=is_kept_by_closing)
+        if compression is not None:
+            file = NewCompressed(compr[compression](file, mode=plain), file, is_automatic)
         if not is_automatic and self._intrans:
             self.transaction.files.append(file)
-        compression = get_compression(path, compression)
-        if compression is not None:
-            file = NewCompressed(compr[compression](file, mode=plain), file)
         # Text that could not be written to its end is not kept, as with bytes.
         return file if "b" in mode else NewCloudText(file, **more)
 
@@ -281,8 +283,12 @@ class NewCloudFile(io.BufferedRandom):
         super().__init__(io.FileIO(handle, "r+b"))
         self._is_exclusive, self._is_automatic = mode == "xb", is_automatic
         if mode == "ab" and client.exists(path):
-            for piece in client.pieces(path):
-                self.write(piece)
+            try:
+                for piece in client.pieces(path):
+                    self.write(piece)
+            except BaseException:
+                self.discard()
+                raise
 
     @property
     def name(self) -> str:
@@ -304,6 +310,9 @@ class NewCloudFile(io.BufferedRandom):
         """Keeps it; closing does so by itself outside of a transaction."""
         local = self._local
         if local is None:
+            return
+        if not self._is_automatic and not self.closed:
+            self.abandon()
             return
         try:
             super().close()
@@ -328,21 +337,28 @@ class NewCloudFile(io.BufferedRandom):
             os.unlink(self._local)
             self._local = None
 
-    def __del__(self) -> None:
-        # What was never closed is not known to be whole.
-        if getattr(self, "_local", None) is None:
-            return
+    def abandon(self) -> None:
+        """Keeps nothing, because it was never closed, and says so."""
+        self._warn()
+        self.discard()
+
+    def _warn(self) -> None:
         if not self.closed:
             message = f"never closed, so nothing of it is in the cloud: {self._path}"
             warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
-        self.discard()
+
+    def __del__(self) -> None:
+        # What was never closed is not known to be whole.
+        if getattr(self, "_local", None) is not None:
+            self.abandon()
 
 
 class NewCompressed(io.BufferedIOBase):
-    """What is written to it is compressed. Closing it closes the file behind it, too."""
+    """What is written to it is compressed. The file behind it is kept when this is closed without
+    an error, not when that file is closed."""
 
-    def __init__(self, compressor: Any, file: NewCloudFile) -> None:
-        self._compressor, self._file = compressor, file
+    def __init__(self, compressor: Any, file: NewCloudFile, is_automatic: bool = True) -> None:
+        self._compressor, self._file, self._is_automatic = compressor, file, is_automatic
 
     def writable(self) -> bool:
         return True
@@ -366,12 +382,26 @@ class NewCompressed(io.BufferedIOBase):
         self._file.discard()
         super().close()
 
+    def abandon(self) -> None:
+        """Keeps nothing, because it was never closed, and says so."""
+        self._file._warn()
+        self.discard()
+
+    def commit(self) -> None:
+        """Keeps it; closing does so by itself outside of a transaction."""
+        if self.closed:
+            self._file.commit()
+        else:
+            self.abandon()
+
     def close(self) -> None:
         if self.closed:
             return
         try:
             self._compressor.close()
             self._file.close()
+            if self._is_automatic:
+                self._file.commit()
         except BaseException:
             self._file.discard()
             raise
@@ -379,10 +409,9 @@ class NewCompressed(io.BufferedIOBase):
             super().close()
 
     def __del__(self) -> None:
-        # What was never closed is not known to be whole. The file behind it says so.
+        # What was never closed is not known to be whole.
         if not self.closed:
-            with contextlib.suppress(Exception):
-                self._compressor.close()
+            self.abandon()
 
 
 class NewCloudText(io.TextIOWrapper):
@@ -394,3 +423,12 @@ class NewCloudText(io.TextIOWrapper):
             self.buffer.discard()
             return
         super().__exit__(kind, error, trace)
+
+    def __del__(self) -> None:
+        try:
+            buffer = self.buffer
+        except (AttributeError, ValueError):  # Detached, or never begun.
+            return
+        # Its own end would close the file behind it, and so keep it.
+        if isinstance(buffer, NewCloudFile | NewCompressed) and not buffer.closed:
+            buffer.abandon()
