@@ -6,6 +6,7 @@ use crate::database::{
     Database, Write, failed, flag, json, number, optional_number, optional_text, signed, text,
     to_json,
 };
+use crate::users;
 use contract::api::job::{Event, Job};
 use contract::job::JobSpec;
 use contract::{Error, Kind, Result};
@@ -346,7 +347,7 @@ pub(super) async fn remove(write: &mut Write<'_>, uid: &str) -> Result<()> {
     ] {
         sqlx::query(sql).bind(uid).execute(write.connection()).await.map_err(failed)?;
     }
-    Ok(())
+    users::store::revoke_of_job(write, uid).await
 }
 
 /// Adds an event, and keeps the newest `most`: the last ones say how the job ended.
@@ -524,12 +525,44 @@ pub(super) async fn set_forgotten(write: &mut Write<'_>, uid: &str) -> Result<()
         .execute(write.connection())
         .await
         .map_err(failed)?;
-    Ok(())
+    // Its files may be mounted no longer by the configuration of now, so nobody else does it.
+    users::store::revoke_of_job(write, uid).await
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn the_token_of_a_job_ends_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open_file(&folder.path().join("db")).await.unwrap();
+        let mut write = database.write().await.unwrap();
+        for id in ["forgotten", "removed", "lost"] {
+            let row = users::store::TokenRow {
+                id: id.to_owned(),
+                username: "wu".to_owned(),
+                label: String::new(),
+                job: Some(id.to_owned()),
+                is_session: false,
+                created_ms: 0,
+                expires_ms: 100,
+                lifetime_ms: 100,
+            };
+            users::store::add_token(&mut write, &row, id).await.unwrap();
+        }
+        set_forgotten(&mut write, "forgotten").await.unwrap();
+        remove(&mut write, "removed").await.unwrap();
+        write.commit().await.unwrap();
+        let is_there = async |id| users::store::token_of_id(&database, id).await.unwrap().is_some();
+        assert!(!is_there("forgotten").await && !is_there("removed").await);
+        // Nobody knows its job.
+        assert!(is_there("lost").await);
+        let mut write = database.write().await.unwrap();
+        users::store::sweep_tokens(&mut write, 1).await.unwrap();
+        write.commit().await.unwrap();
+        assert!(!is_there("lost").await);
+    }
 
     #[tokio::test]
     async fn the_newest_events_of_a_job_are_kept() {

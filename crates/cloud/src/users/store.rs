@@ -245,12 +245,10 @@ pub(crate) async fn revoke_all(write: &mut Write<'_>, username: &str) -> Result<
     Ok(())
 }
 
-/// Removes tokens that have ended.
+/// Removes tokens that have ended, and those of jobs that have.
 pub(crate) async fn sweep_tokens(write: &mut Write<'_>, now_ms: u64) -> Result<()> {
-    sqlx::query("DELETE FROM tokens WHERE expires_ms <= $1")
-        .bind(signed(now_ms))
-        .execute(write.connection())
-        .await
-        .map_err(failed)?;
+    let sql = "DELETE FROM tokens WHERE expires_ms <= $1 OR (job IS NOT NULL AND NOT EXISTS \
+               (SELECT 1 FROM jobs WHERE uid = tokens.job AND is_forgotten = 0))";
+    sqlx::query(sql).bind(signed(now_ms)).execute(write.connection()).await.map_err(failed)?;
     Ok(())
 }
