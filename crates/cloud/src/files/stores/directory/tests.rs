@@ -14,6 +14,7 @@ fn bench(root: &Path) -> Bench {
         files: Arc::new(Directory::open(&root.join("store")).unwrap()),
         scratch: scratch(root),
         keeps_opened: true,
+        directory_name_max: 255,
     }
 }
 

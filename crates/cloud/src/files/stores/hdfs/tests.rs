@@ -27,7 +27,7 @@ async fn store(url: &str) -> Hdfs {
 
 async fn bench(root: &Path, url: &str) -> Bench {
     let files = Arc::new(store(url).await);
-    Bench { files, scratch: scratch(root), keeps_opened: false }
+    Bench { files, scratch: scratch(root), keeps_opened: false, directory_name_max: 255 }
 }
 
 #[tokio::test(flavor = "multi_thread")]

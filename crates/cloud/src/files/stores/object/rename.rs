@@ -14,6 +14,8 @@ use contract::path::PfsPath;
 use contract::{Error, Kind, Result};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use opendal::ErrorKind;
+use std::future::ready;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The largest object that stores copy in one request; larger ones pass through the server.
@@ -85,12 +87,15 @@ impl Objects {
         let (old, new) = (format!("{}/", relative(from)), format!("{}/", relative(to)));
         let failed = |error| refused(error, from);
         let done: Mutex<Vec<Copied>> = Mutex::default();
+        let has_failed = AtomicBool::new(false);
         let counted = operation::current();
         let lister = self.operator.lister_with(&old).recursive(true).await.map_err(failed)?;
         let copying = lister
-            .map_ok(|found| {
+            .take_while(|_| ready(!has_failed.load(Ordering::Relaxed)))
+            .map(|found| {
                 let (old, new, done, counted) = (&old, &new, &done, &counted);
                 async move {
+                    let found = found?;
                     let rest = found.path().strip_prefix(old.as_str()).unwrap_or_default();
                     let target = format!("{new}{rest}");
                     let copied = match target.ends_with('/') {
@@ -102,11 +107,15 @@ impl Objects {
                     };
                     counted.add(1, found.metadata().content_length());
                     done.lock().unwrap_or_else(PoisonError::into_inner).push(copied);
-                    Ok(())
+                    opendal::Result::Ok(())
                 }
             })
-            .try_buffer_unordered(COPIES)
-            .try_collect::<()>()
+            .buffer_unordered(COPIES)
+            // Those under way end, so that all copies are known; no others begin.
+            .fold(Ok(()), |first, next| {
+                has_failed.fetch_or(next.is_err(), Ordering::Relaxed);
+                ready(first.and(next))
+            })
             .await;
         let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = copying {
