@@ -4,6 +4,7 @@ use crate::body;
 use crate::client::{Client, get, send};
 use crate::config::Datacenter;
 use crate::endpoint::Endpoint;
+use crate::retry::{self, ELAPSED_MAX};
 use crate::transport::{Call, Transport};
 use contract::api::cluster_train::{Accepted, ClusterTrain};
 use contract::api::file::Entry;
@@ -113,8 +114,9 @@ impl Client {
     pub fn results(&self, job: &str, below: &str) -> Result<Results> {
         let path = self.path(path::JOB_RESULTS, &[job])?;
         let call = get(format!("{path}?path={}", path::encode(below)), "look at results");
-        let mut answer =
-            self.with_token(|token| self.transport.exchange(&call, Some(token), &[]))?;
+        let patience = self.patience.min(ELAPSED_MAX);
+        let ask = || self.with_token(|token| self.transport.exchange(&call, Some(token), &[]));
+        let mut answer = retry::patiently(patience, self.notice, ask)?;
         let kind = answer.headers().get("content-type").and_then(|kind| kind.to_str().ok());
         if !kind.is_some_and(|kind| kind.starts_with("application/json")) {
             return SentFile::of(answer).map(Results::File);

@@ -107,10 +107,11 @@ impl Client {
         if !is_repeated || !may_be_done {
             return Err(error);
         }
-        if call.method == Method::DELETE {
+        let is_removal = call.method == Method::DELETE;
+        if is_removal && error.kind() == Kind::NotFound {
             return crate::body::decode(b"null", call.what);
         }
-        if call.repeat == Repeat::Safe {
+        if is_removal || call.repeat == Repeat::Safe {
             return Err(error);
         }
         let message = format!(

@@ -5,6 +5,8 @@ use crate::files::unusable;
 use crate::random;
 use contract::{Error, Kind, Result};
 use disk::Access;
+use rustix::fs::CWD;
+use rustix::io::Errno;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -19,13 +21,10 @@ pub(crate) fn read_or_draw(path: &Path, draw: impl FnOnce() -> Result<String>) -
     }
     let partial = path.with_extension(format!("new-{}", random::word::<12>()?));
     disk::publish(&partial, Access::Private, draw()?.as_bytes())?;
-    let linked = fs::hard_link(&partial, path);
-    fs::remove_file(&partial).map_err(unusable(&partial))?;
-    match linked {
-        Err(source) if source.kind() != ErrorKind::AlreadyExists => {
-            return Err(unusable(path)(source));
-        }
-        _ => {}
+    match disk::rename_new(CWD, &*partial, CWD, path) {
+        Ok(()) => {}
+        Err(Errno::EXIST) => fs::remove_file(&partial).map_err(unusable(&partial))?,
+        Err(errno) => return Err(unusable(path)(errno.into())),
     }
     let folder = path.parent().unwrap_or(path);
     fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(unusable(folder))?;

@@ -9,6 +9,7 @@ use crate::blocking::blocking;
 use crate::http::Caller;
 use bytes::Bytes;
 use contract::api::error::ErrorBody;
+use contract::api::file::EntryKind;
 use contract::api::pack::{self, Header, Packed};
 use contract::checksum::Checksum;
 use contract::path::{Access, PfsPath};
@@ -85,7 +86,9 @@ async fn replaced(cloud: &Cloud, place: &PermittedPath, arrived: &Arrived) -> u6
         .collect();
     let mut bytes = 0_u64;
     for path in paths {
-        if let Ok(there) = place.files.stat(path).await {
+        if let Ok(there) = place.files.stat(path).await
+            && there.kind == EntryKind::File
+        {
             bytes = bytes.saturating_add(there.bytes);
         }
     }

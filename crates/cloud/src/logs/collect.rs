@@ -61,8 +61,11 @@ pub(crate) struct Collected {
 /// How long to wait for what a job printed last, when its backend says neither what it is nor that
 /// there is no more.
 pub(crate) const LAST_MAX: Duration = Duration::from_secs(600);
-/// How long to wait for followers of a job that has ended before the next look, and at most.
+/// The pause before the next look at a job that has ended: at first, and when nothing has come of
+/// many.
 const WAIT: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// How long to wait for followers of a job that has ended.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// The most pieces of one replica that are copied before the others have their turn.
 const PIECES_MAX: usize = 16;
@@ -85,6 +88,7 @@ impl Collector {
         let is_over = record.state.is_final();
         let mut has_moved = false;
         let mut still_since = Instant::now();
+        let mut pause = WAIT;
         loop {
             let (mut moves, mut is_complete) = (false, true);
             for replica in &record.replicas {
@@ -93,7 +97,7 @@ impl Collector {
                 is_complete &= is_done;
             }
             if moves {
-                (has_moved, still_since) = (true, Instant::now());
+                (has_moved, still_since, pause) = (true, Instant::now(), WAIT);
                 self.news.tell();
             }
             if !is_over {
@@ -104,7 +108,8 @@ impl Collector {
                 return Ok(Collected { has_moved, is_complete });
             }
             if !moves {
-                tokio::time::sleep(WAIT).await;
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
             }
         }
     }

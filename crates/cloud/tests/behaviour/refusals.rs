@@ -56,8 +56,8 @@ fn who_asks_too_often_is_told_to_wait_and_others_are_not() {
 fn strangers_are_told_to_wait_whatever_they_say_they_are() {
     let cloud = Cloud::with("limits: {requests_per_second: 5}");
     let wu = cloud.user("wu");
-    let login = json!({"username": "wu", "password": "a password"});
-    let ask = |token: &str| cloud.call(token, "POST", "/api/v2/login", &login).status;
+    // The server has nothing to do for it, so no machine is too slow to ask too often.
+    let ask = |token: &str| cloud.get(token, "/healthz").status;
     let statuses: Vec<u16> = (0..40).map(|_| cloud.get("x", "/api/v2/whoami").status).collect();
     assert!(statuses.contains(&429) && statuses[0] == 401, "{statuses:?}");
     // A call that needs no token is not free with a wrong one, or with the right one of somebody.
