@@ -176,7 +176,11 @@ impl Conductor<'_> {
             return false;
         }
         let losses = elastic::losses(self.record, &self.plan.policy);
-        losses.into_iter().fold(false, |is_new, loss| self.record.note(loss) || is_new)
+        let mut is_new = false;
+        for loss in losses {
+            is_new |= self.record.note(loss);
+        }
+        is_new
     }
 
     /// Takes in what a supervisor says. Whether the record changed.
