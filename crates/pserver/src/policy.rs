@@ -363,6 +363,15 @@ impl Membership {
         steps <= slowest.saturating_add(u64::from(staleness))
     }
 
+    /// The steps from which a rank that wakes goes on: those of the slowest that is waited for. If
+    /// all rest, those of the furthest, which is the same whoever wakes first.
+    pub fn pace(&self) -> u64 {
+        let steps = |member: &Member| member.steps;
+        let waited_for = self.members.iter().filter(|member| self.is_waited_for(member));
+        let slowest = waited_for.map(steps).min();
+        slowest.or_else(|| self.members.iter().map(steps).max()).unwrap_or(0)
+    }
+
     /// Whether no rank has data left in this pass.
     pub fn is_pass_over(&self) -> bool {
         let is_over = |(rank, member): (usize, &Member)| {
@@ -642,6 +651,22 @@ mod tests {
         assert!(members.is_fresh_enough(3, 3));
         members.finish_pass(1).unwrap();
         assert!(members.is_fresh_enough(3, 0), "only the one that asks is waited for");
+    }
+
+    #[test]
+    fn a_rank_that_wakes_goes_on_with_the_slowest_or_if_all_rest_with_the_furthest() {
+        let (mut members, _) = two_trainers();
+        for sequence in 1..=3 {
+            members.accept(0, sequence, true).unwrap();
+        }
+        members.accept(1, 1, true).unwrap();
+        assert_eq!(members.pace(), 1);
+        members.rest(1).unwrap();
+        assert_eq!(members.pace(), 3);
+        members.rest(0).unwrap();
+        assert_eq!(members.pace(), 3, "nobody is waited for");
+        members.wake(1, members.pace()).unwrap();
+        assert_eq!(members.steps(1).unwrap(), 3);
     }
 
     #[test]

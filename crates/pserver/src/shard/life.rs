@@ -183,7 +183,12 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
                 .with("version", job.version));
         }
         let wanted = if job.has_sync { head.version } else { 0 };
-        self.members.wake(head.rank, wanted.max(job.version))?;
+        // As in `join`: elsewhere versions count the pushes of all, of which each shard has others.
+        let step = match job.has_sync || self.members.is_elastic() {
+            true => wanted.max(job.version),
+            false => self.members.pace(),
+        };
+        self.members.wake(head.rank, step)?;
         // Steps that nobody takes part in pass at once.
         self.advance(now)?;
         self.own_step(head.rank)

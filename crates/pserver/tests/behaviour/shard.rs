@@ -220,6 +220,30 @@ fn a_trainer_that_comes_late_is_as_far_behind_as_it_is() {
     assert!(scene.values(ahead).is_some());
 }
 
+/// Of two that wake at the same time, one shard hears the one first and another shard the other, and
+/// pushes in between: neither may wait for the other.
+#[test]
+fn a_trainer_that_wakes_goes_on_with_the_slowest_and_not_behind_the_pushes_of_all() {
+    let wake = |scene: &mut Scene, rank| {
+        let woken = scene.ask(Verb::Wake, rank, Head::default(), &[]).unwrap();
+        scene.steps[rank as usize] = woken.head.version;
+        woken.head.version
+    };
+    for (first, second) in [(1, 2), (2, 1)] {
+        let mut scene = Scene::ready(3, Mode::Stale(1));
+        scene.ask(Verb::Rest, 1, Head::default(), &[]).unwrap();
+        scene.ask(Verb::Rest, 2, Head::default(), &[]).unwrap();
+        (0..4).for_each(|_| scene.push_dense(0, [1.0; 3]));
+        assert_eq!(wake(&mut scene, first), 4);
+        scene.push_dense(0, [1.0; 3]);
+        assert_eq!(wake(&mut scene, second), 4);
+        for rank in 0..3 {
+            let pull = scene.pull_dense(rank);
+            assert!(scene.values(pull).is_some(), "{rank}");
+        }
+    }
+}
+
 #[test]
 fn bounded_staleness_lets_the_fastest_run_ahead_only_so_far() {
     let mut scene = Scene::ready(2, Mode::Stale(1));
