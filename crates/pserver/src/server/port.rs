@@ -83,6 +83,7 @@ struct Port {
     links: RefCell<BTreeMap<u64, Rc<Link>>>,
     /// Connections so far; they are numbered.
     connections: Cell<u64>,
+    connections_max: usize,
     /// One for each connection that may come, in its handshake or later.
     places: Arc<Semaphore>,
     /// The job is over, or has failed.
@@ -158,6 +159,7 @@ impl Port {
             }),
             links: RefCell::default(),
             connections: Cell::new(0),
+            connections_max: config.connections_max,
             places: Arc::new(Semaphore::new(config.connections_max)),
             has_ended: Notify::new(),
             has_begun_cut: Notify::new(),
@@ -242,7 +244,8 @@ impl Port {
                 }
             };
             let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-                tracing::warn!(port = self.number, "too many connections");
+                let connections_max = self.connections_max;
+                tracing::warn!(port = self.number, connections_max, "too many connections");
                 continue;
             };
             let connection = self.connections.get();
