@@ -5,6 +5,7 @@ import os
 import random
 import re
 import subprocess
+import types
 
 import processes
 import pytest
@@ -152,6 +153,19 @@ def test_start_pass_counts_from_where_the_job_began_and_not_from_its_restore(tmp
     ended = launch(tmp_path, *flags, START_PASS="5", PASSES="1")
     assert ended.returncode == 1
     assert "which start_pass the job began with is not in the checkpoint folder" in ended.stderr
+
+
+def test_the_pass_that_a_job_began_with_is_that_of_trainer_0(tmp_path):
+    def first_pass(rank, start_pass, is_resumed):
+        settings = types.SimpleNamespace(checkpoint_dir=tmp_path, log_dir=None, trainer_id=rank)
+        return trail.first_pass(settings, start_pass, is_resumed)
+
+    assert [first_pass(rank, 0, False) for rank in range(2)] == [0, 0]
+    # A later job in the folder has one trainer at first.
+    assert first_pass(0, 3, False) == 3
+    assert [first_pass(rank, 3, True) for rank in range(2)] == [3, 3]
+    (tmp_path / "trail-0/start_pass").unlink()
+    assert first_pass(1, 3, True) == 0
 
 
 def test_all_trainers_of_a_job_draw_the_same_seed(tmp_path):

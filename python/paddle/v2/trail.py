@@ -189,10 +189,13 @@ def first_pass(settings: Settings, start_pass: int, is_resumed: bool) -> int | N
         if folder is not None:
             with contextlib.suppress(OSError):
                 folder.mkdir(parents=True, exist_ok=True)
+                # One of an earlier job must not stay if this one cannot be written.
+                (folder / _START).unlink(missing_ok=True)
                 _rewrite(folder / _START, [f"{start_pass}\n"])
         return start_pass
     if folder is not None:
-        for place in (folder, folder.with_name("trail-0")):
+        # Trainer 0 is in every job; what another has may be of an earlier job in this folder.
+        for place in (folder.with_name("trail-0"), folder):
             with contextlib.suppress(OSError, ValueError):
                 return int((place / _START).read_text(encoding="utf-8"))
     return None
