@@ -116,7 +116,7 @@ HOSTILE = {
     "syntax": ("cluster_config(", "not Python"),
     "nothing": ("a = 1", "does not call cluster_config"),
     "odd": ("cluster_config(work_dir=[1])", "is a text, a number"),
-    "nan": ("cluster_config(work_dir='/a', port=float('nan'))", "a number that is none"),
+    "nan": ("cluster_config(work_dir='/a', port=float('nan'))", "a NaN or an infinite number"),
     "unknown": ("cluster_config(work_dir='/a', colour=1)", "no argument colour"),
 }
 

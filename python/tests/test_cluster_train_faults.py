@@ -1,6 +1,7 @@
 """`paddle cluster_train` where something goes wrong or strangers ask: nodes and receivers that are
 killed, quotas, tokens."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -75,17 +76,22 @@ def test_a_node_that_is_killed_while_it_fetches_fails_the_job_and_leaves_nothing
     receiver.program(hook=WAITING_HOOK)
     # So large that it is on its way when it is seen, which the others of its node wait for.
     with open(work_dir / "train/part-00000", "wb") as file:
-        file.truncate(1 << 29)
+        file.truncate(1 << 31)
     job = receiver.train(work_dir)
     workspace = receiver.data / "files/local/home/admin/jobs/toy_job/rank-00000"
     deadline = time.monotonic() + processes.DEADLINE_SECONDS
-    while not list(workspace.glob(".fetched-*")):
+    # Looked for before, so that they are killed as soon as they are seen to fetch.
+    killed = node_of(job, 0)
+    while not (killed and list(workspace.glob(".fetched-*"))):
         assert time.monotonic() < deadline, receiver.logs(job)
         time.sleep(0.005)  # polled until the deadline
-    killed = node_of(job, 0)
+        killed = node_of(job, 0)
     for process in killed:
         os.kill(process, signal.SIGKILL)
-    assert killed
+    # What was begun meanwhile.
+    for process in node_of(job, 0):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
     receiver.wait(job, "failed")
     log = receiver.logs(job)
     assert not re.search(r"trainer-0\s*\|.*all data is here", log), log

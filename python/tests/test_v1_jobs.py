@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import threading
 
 import processes
 import pytest
@@ -138,11 +139,15 @@ def test_passes_that_are_not_saved_yet_are_waited_for(trained):
         text=True,
     )
     log = []
+    limit = threading.Timer(processes.DEADLINE_SECONDS, tester.kill)
+    limit.daemon = True
+    limit.start()
     with tester:
         for line in tester.stderr:
             log.append(line)
             if "waiting for output/pass-00001, for up to 24 hours" in line:
                 (trained / "later").rename(later)
+    limit.cancel()
     assert tester.returncode == 0
     tested = re.findall(r" Pass=(\d) samples=60 AvgCost=", "".join(log))
     assert tested == ["0", "1"]
@@ -202,6 +207,9 @@ def test_a_configuration_imports_what_is_beside_it(tmp_path):
     change(tmp_path, "size=8,", "size=hidden_size,", "conf/trainer_config.py")
     (folder / "parts/sizes.py").write_text("Import('more.py')\n")
     (folder / "parts/more.py").write_text("hidden_size = 8\n")
+    # No saved pass, though it has a file of that name.
+    (folder / "path.txt").write_text("trainer_config.py\n")
+    (folder / "sizes.py").write_text("hidden_size = 9\n")
     train(
         tmp_path, "--config=conf/trainer_config.py", "--num_passes=1", "--save_dir=output", *QUIET
     )

@@ -78,6 +78,14 @@ def test_samples_count_as_much_as_they_say():
     assert [len(batch) for batch in exact] == [1, 3, 3]
 
 
+@pytest.mark.parametrize("pool_size", [-1, 5])
+def test_a_sample_is_weighed_once(pool_size):
+    weighed = []
+    made = pool(pool_size=pool_size, calc_batch_size=lambda sample: weighed.append(sample) or 1)
+    assert [len(batch) for batch in batches(made)] == [4, 4, 4, 4, 4, 1]
+    assert sorted(weighed) == EVERY
+
+
 def test_a_pool_holds_as_much_as_its_samples_count():
     made = pool(batch_size=5, pool_size=10, calc_batch_size=lambda _sample: 5)
     samples = [s for batch in batches(made, files=("a",)) for s in batch]
@@ -311,9 +319,10 @@ def pickled_by_python_2(mean):
 def test_a_mean_image_of_the_original_is_read(tmp_path):
     mean = np.arange(3 * 4 * 4, dtype=np.int32)
     by_numpy = {"data_mean": mean.astype(np.float64), "image_size": np.int64(4), "color": True}
-    (tmp_path / "meta").write_bytes(pickle.dumps(by_numpy, protocol=2))
     expected = mean.reshape(3, 4, 4)[:, 1:3, 1:3].astype(np.float32)
-    np.testing.assert_array_equal(image_util.load_meta(tmp_path / "meta", 4, 2), expected)
+    for protocol in (2, 4, 5):
+        (tmp_path / "meta").write_bytes(pickle.dumps(by_numpy, protocol=protocol))
+        np.testing.assert_array_equal(image_util.load_meta(tmp_path / "meta", 4, 2), expected)
     (tmp_path / "meta").write_bytes(pickled_by_python_2(mean))
     found = image_util.load_meta(str(tmp_path / "meta"), 4, 2)
     np.testing.assert_array_equal(found, expected)

@@ -113,7 +113,7 @@ impl Fused for AddRelu {
         let (a, b, width) = (inputs[0], inputs[1], self.width);
         fresh::pieces(a.len(), width, |row| {
             let pairs = a[row * width..][..width].iter().zip(&b[row * width..][..width]);
-            // What is no number stays none, so that it is found.
+            // NaN stays NaN, so that it is found.
             pairs.map(|(a, b)| if a + b <= 0.0 { 0.0 } else { a + b })
         })
     }

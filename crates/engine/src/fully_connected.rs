@@ -51,7 +51,7 @@ impl Fused for FullyConnected {
                     for ((number, bias), above) in row.iter_mut().zip(b).zip(above) {
                         let sum = *number + bias;
                         *above = u8::from(sum > 0.0);
-                        // What is no number stays none, so that it is found.
+                        // NaN stays NaN, so that it is found.
                         *number = if sum <= 0.0 { 0.0 } else { sum };
                     }
                 }

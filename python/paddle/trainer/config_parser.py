@@ -96,7 +96,9 @@ def Import(config_file: str, local_args: dict[str, Any] | None = None) -> None: 
     folder = os.path.dirname(importer)
     beside = os.path.join(folder, config_file)
     copy = os.path.join(folder, os.path.basename(config_file))
-    if os.path.exists(os.path.join(folder, PATH_FILE)) and os.path.exists(copy):
+    # A folder of the user's may have a file of that name.
+    is_pass = all(os.path.exists(os.path.join(folder, each)) for each in (PATH_FILE, "done"))
+    if is_pass and os.path.exists(copy):
         beside = copy
     path = beside if os.path.exists(beside) else config_file
     if os.path.abspath(path) in map(os.path.abspath, [importer, *recording.importing]):

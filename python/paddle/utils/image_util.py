@@ -130,6 +130,8 @@ class _Unpickler(pickle.Unpickler):
 
     _KNOWN: ClassVar[dict[str, Any]] = {
         "_reconstruct": np.zeros(0).__reduce__()[0],
+        # Of protocol 5: it views bytes.
+        "_frombuffer": np.zeros(1).__reduce_ex__(5)[0],
         "scalar": np.float32(0).__reduce__()[0],
         "ndarray": np.ndarray,
         "dtype": np.dtype,

@@ -30,7 +30,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         text = json.dumps(answer, allow_nan=False)
     except ValueError:
-        text = json.dumps({"refused": "cluster_config(…) has a number that is none (nan or inf)"})
+        refused = "cluster_config(…) has a NaN or an infinite number; give a finite one"
+        text = json.dumps({"refused": refused})
     sys.stdout.flush()
     print(f"\n{MARK} {text}", flush=True)
     return 0

@@ -55,7 +55,7 @@ class Pool:
             held = list(_in_order(files, read))
             draw.shuffle(held)
             return self._counted(iter(held))
-        return self._counted(self._drawn(_interleaved(files, read, draw), draw))
+        return self._batched(self._drawn(_interleaved(files, read, draw), draw))
 
     def shuffled(self, held: list[Any], draw: random.Random) -> Iterator[list[Any]]:
         """The batches of a pass over samples that were kept, in the order of the files."""
@@ -64,8 +64,8 @@ class Pool:
             draw.shuffle(held)
         return self._counted(iter(held))
 
-    def _drawn(self, samples: Iterator[Any], draw: random.Random) -> Iterator[Any]:
-        """Samples in the order in which they are drawn from the pool."""
+    def _drawn(self, samples: Iterator[Any], draw: random.Random) -> Iterator[tuple[Any, int]]:
+        """Samples in the order in which they are drawn from the pool, and what each counts."""
         least = max(self.batch_size, self.min_pool_size)
         most = self.pool_size if self.pool_size > 0 else max(least, POOL_BATCHES * self.batch_size)
         held: list[tuple[Any, int]] = []
@@ -76,22 +76,23 @@ class Pool:
             content += weight
             while held and content >= room:
                 drawn, weight = _take(held, draw)
-                yield drawn
+                yield drawn, weight
                 given, content = given + weight, content - weight
                 # It grows until it is as large as it may be.
                 room = min(most, least + given // self.batch_size * self.batch_size)
         while held:
-            yield _take(held, draw)[0]
+            yield _take(held, draw)
 
     def _counted(self, samples: Iterator[Any]) -> Iterator[list[Any]]:
         if self.weigh is None:
-            while batch := list(itertools.islice(samples, self.batch_size)):
-                yield batch
-            return
-        batch = []
+            return iter(lambda: list(itertools.islice(samples, self.batch_size)), [])
+        return self._batched((sample, self._weight(sample)) for sample in samples)
+
+    def _batched(self, samples: Iterator[tuple[Any, int]]) -> Iterator[list[Any]]:
+        """Batches of samples, of which it is known what each counts."""
+        batch: list[Any] = []
         count = 0
-        for sample in samples:
-            weight = self._weight(sample)
+        for sample, weight in samples:
             if batch and not self.can_over_batch_size and count + weight > self.batch_size:
                 yield batch
                 batch, count = [], 0
@@ -119,7 +120,7 @@ class Pool:
         return weight
 
 
-def _take(held: list[Any], draw: random.Random) -> Any:
+def _take(held: list[tuple[Any, int]], draw: random.Random) -> tuple[Any, int]:
     place = draw.randrange(len(held))
     held[place], held[-1] = held[-1], held[place]
     return held.pop()

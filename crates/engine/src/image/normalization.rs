@@ -167,7 +167,7 @@ impl Fused for Applied {
     fn forward(&self, inputs: &[&[f32]]) -> Vec<f32> {
         let (x, scale, bias) = (inputs[0], inputs[1], inputs[2]);
         let (lines, pixels) = (self.lines(x, scale, bias), self.how.pixels);
-        // What is no number stays none, so that it is found.
+        // NaN stays NaN, so that it is found.
         let least = if self.is_relu { 0.0 } else { f32::NEG_INFINITY };
         fresh::pieces(x.len(), pixels, |place| {
             let line = lines[place % self.how.channels];

@@ -109,7 +109,7 @@ impl Applied {
                     for row in rows.clone() {
                         let begin = row * across.length + stop.start;
                         for (at, &number) in channel[begin..][..stop.len()].iter().enumerate() {
-                            // The first of equals; and a number that is none is not lost. Without
+                            // The first of equals; and NaN is not lost. Without
                             // branches, which would be guessed wrong.
                             let is_best = (*best == NOTHING) | (number > largest) | number.is_nan();
                             largest = if is_best { number } else { largest };

@@ -1,4 +1,4 @@
-//! Where a number that is none came from.
+//! Where a NaN or an infinite number came from.
 
 use crate::net::Net;
 use crate::trial::{Trial, slices};
