@@ -86,12 +86,11 @@ def test_a_node_that_is_killed_while_it_fetches_fails_the_job_and_leaves_nothing
         assert time.monotonic() < deadline, receiver.logs(job)
         time.sleep(0.005)  # polled until the deadline
         killed = node_of(job, 0)
-    for process in killed:
-        os.kill(process, signal.SIGKILL)
-    # What was begun meanwhile.
-    for process in node_of(job, 0):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+    for looked_for in (lambda: killed, lambda: node_of(job, 0)):
+        # Again for what was begun meanwhile.
+        for process in looked_for():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
     receiver.wait(job, "failed")
     log = receiver.logs(job)
     assert not re.search(r"trainer-0\s*\|.*all data is here", log), log
