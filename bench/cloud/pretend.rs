@@ -144,6 +144,7 @@ fn running(submission: &Submission) -> JobRecord {
         restarted_for: None,
         leaving_ms: None,
         was_stopped: false,
+        is_unsaved: false,
     };
     JobRecord {
         id: submission.id.clone(),

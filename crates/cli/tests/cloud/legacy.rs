@@ -304,7 +304,7 @@ fn the_less_usual_calls(server: &Server, user: &User, submit: &dyn Fn(&str) -> V
         },
     });
     let workers = |jobname: &str| format!("/api/v1/workers?jobname={jobname}");
-    check(user, ("GET", &workers("bad"), none.clone(), json!({"items": [failed.clone()]})));
+    check(user, ("GET", &workers("bad"), none.clone(), json!({"items": [failed]})));
     // Without a name the pods of all jobs.
     let (_, all) = call(user, "GET", &workers("").replace('?', "/?"), &none);
     let mut pods = all["items"].as_array().unwrap().iter();

@@ -718,7 +718,7 @@ mod tests {
             job: String::new(),
             nodes: Vec::new(),
             replicas: Vec::new(),
-            policy: policy.clone(),
+            policy,
         };
         job.scale(&plan, 3);
         assert_eq!(shown(decide(900, &job, &policy).0), "start trainer-1");
