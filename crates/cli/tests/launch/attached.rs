@@ -197,8 +197,12 @@ fn a_restart_is_said_and_the_last_failure_is_the_end() {
 #[test]
 fn checkpoints_of_an_earlier_job_are_not_mistaken_for_those_of_this_one() {
     let job = Job::new();
-    job.write("kept/one", "");
-    let ended = job.run(job.launch(&["--pservers=1", "--checkpoint_dir=kept"], "true"));
+    // At the top of a disk.
+    job.write("kept/lost+found/one", "");
+    let flags = ["--pservers=1", "--checkpoint_dir=kept"];
+    assert_eq!(job.run(job.launch(&flags, "true")).code, 0);
+    job.write("kept/cut-000007/one", "");
+    let ended = job.run(job.launch(&flags, "true"));
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(ended.stderr.contains("continue it with --restore"), "{ended:?}");
 }
