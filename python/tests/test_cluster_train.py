@@ -152,7 +152,9 @@ def test_a_hook_that_fails_fails_the_job_with_its_output(receiver, store):
     log = receiver.logs(job)
     assert "/no/such/thing" in log and "before_hook.sh failed" in log
     assert "went on" not in log and "Pass=" not in log
-    assert "before_hook.sh failed" in (work_dir / "output/log/rank-00000/train.log").read_text()
+    # Whichever node fails first ends the others, perhaps while their hooks run.
+    logs = [path.read_text() for path in work_dir.glob("output/log/rank-*/train.log")]
+    assert any("before_hook.sh failed" in text for text in logs), logs
 
 
 def test_a_time_limit_strikes_and_what_there_is_comes_back(receiver, store):
