@@ -34,6 +34,8 @@ pub(crate) fn run(data_dir: &str, database: &str) {
         paddlecloud: "/bin/false".into(),
         environment: BTreeMap::new(),
         exposed: Vec::new(),
+        machine: "here".to_owned(),
+        host: "here".to_owned(),
     };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -46,6 +46,9 @@ pub struct Config {
     pub quota: Limits,
     /// How jobs are kept apart.
     pub isolation: Isolation,
+    /// Whether configurations of `paddle cluster_train`, which are programs of users, are executed
+    /// with the server's own rights where its machine cannot keep programs apart.
+    pub trusts_configurations: bool,
     /// The range of user ids that jobs run as.
     pub uids: Uids,
     /// For how long a login is good after its last use.
@@ -119,6 +122,8 @@ pub struct ServiceLimits {
     pub followers: u32,
     /// Of what each replica prints, about this much is kept, in bytes.
     pub log_bytes: u64,
+    /// What the programs of each user's jobs may take together, in bytes.
+    pub package_bytes: u64,
     /// Jobs that are started at the same time.
     pub starts: u32,
     /// Events that are kept of each job.
@@ -200,6 +205,15 @@ pub enum BackendKind {
 }
 
 impl BackendKind {
+    /// Whether its jobs belong to the machine of the server that started them, which has processes
+    /// of theirs that nobody else can look after.
+    pub(crate) fn has_processes_here(self) -> bool {
+        match self {
+            BackendKind::Local | BackendKind::Ssh | BackendKind::Mpi => true,
+            BackendKind::Slurm | BackendKind::Kubernetes => false,
+        }
+    }
+
     /// Its word.
     pub fn word(self) -> &'static str {
         match self {
@@ -269,6 +283,7 @@ impl Default for Config {
             datacenters: vec![DatacenterConfig::local("local")],
             quota: Limits::default(),
             isolation: Isolation::default(),
+            trusts_configurations: false,
             uids: Uids::default(),
             session_hours: 7 * 24,
             limits: ServiceLimits::default(),
@@ -294,6 +309,7 @@ impl Default for ServiceLimits {
             connections_per_address: 1024,
             followers: 1000,
             log_bytes: 256 << 20,
+            package_bytes: 16 << 30,
             starts: 4,
             events: 1000,
             upload_hours: 24,
@@ -545,7 +561,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        insta::assert_snapshot!(error("colour: red").lines().next().unwrap(), @"the configuration cannot be read: unknown field `colour`, expected one of `data_dir`, `listen`, `database`, `tls`, `datacenters`, `quota`, `isolation`, `uids`, `session_hours`, `limits`, `fairness`, `address`, `stores`, `proxies`");
+        insta::assert_snapshot!(error("colour: red").lines().next().unwrap(), @"the configuration cannot be read: unknown field `colour`, expected one of `data_dir`, `listen`, `database`, `tls`, `datacenters`, `quota`, `isolation`, `trusts_configurations`, `uids`, `session_hours`, `limits`, `fairness`, `address`, `stores`, `proxies`");
         insta::assert_snapshot!(error("datacenters: [{name: a, backend: ssh}]"), @"backend ssh needs `ssh:` with hosts (datacenter: a)");
         insta::assert_snapshot!(error("datacenters: [{name: a, backend: slurm, mpi: {ranks: 2}}]"), @"`mpi:` is for backend mpi, and this one is slurm (datacenter: a)");
         insta::assert_snapshot!(error("datacenters: [{name: a, backend: slurm, slurm: {queue: b}}]").lines().next().unwrap().split(',').next().unwrap(), @"the configuration cannot be read: datacenters[0].slurm: unknown field `queue`");

@@ -113,7 +113,7 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let limits = config.limits;
         let cloud = Arc::new(Cloud {
-            blobs: Blobs::open(&data.join("blobs"))?,
+            blobs: Blobs::open(&data.join("blobs"), limits.package_bytes)?,
             vault: Vault::open(&data.join("secret.key"))?,
             usages: crate::files::usage::Usages::default(),
             operations: Default::default(),
@@ -155,7 +155,7 @@ impl Server {
     pub fn started(&self) -> Started {
         let notes = self.cloud.datacenters.values();
         let notes =
-            notes.flat_map(|own| own.notes.iter().map(|note| format!("{}: {note}", own.name)));
+            notes.flat_map(|own| own.remarks.iter().map(|note| format!("{}: {note}", own.name)));
         Started {
             admin_password: self.password.clone(),
             password_file: self.cloud.config.data_dir.join(admin::FILE),

@@ -197,12 +197,21 @@ fn outside() -> Result<cloud::Outside> {
         false => format!("{}:{}:{path}", directory.display(), python.display()),
     };
     environment.insert("PATH".to_owned(), path);
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Ok(cloud::Outside {
         paddle: scheduler::jobs::Paddle { program, release: env!("CARGO_PKG_VERSION").to_owned() },
         paddlecloud: own,
         environment,
         exposed,
+        machine: machine_id().unwrap_or_else(|| host.clone()),
+        host,
     })
+}
+
+/// What tells this machine from all others, also after a restart of it.
+fn machine_id() -> Option<String> {
+    let id = std::fs::read_to_string("/etc/machine-id").ok()?.trim().to_owned();
+    (!id.is_empty()).then_some(id)
 }
 
 /// Asks a Python for its prefixes and the directories that it imports from.

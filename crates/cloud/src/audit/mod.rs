@@ -1,9 +1,11 @@
-//! Who did what. Every change that somebody asks for leaves an entry, also when it is refused.
+//! Who did what. A change that somebody asks for leaves an entry, also when it is refused; writing to
+//! files of one's own home leaves none.
 
 mod store;
 
 use crate::Cloud;
 use crate::clock::now_ms;
+use crate::files::place::parse;
 use crate::http::request::page_rows;
 use crate::http::{Admin, Answer, Caller, Question};
 use axum::Json;
@@ -65,6 +67,18 @@ impl Cloud {
         );
         if let Err(error) = self.write_audit(&entry).await {
             tracing::error!(error = error.chain(), "an audit entry was lost");
+        }
+    }
+
+    /// As [`Cloud::audit`], for a change at a path of the file system that matters to others: only
+    /// what is public does. What users write in their own homes is too much to note.
+    pub(crate) async fn audit_public<T>(
+        &self,
+        deed: Deed<'_>,
+        result: std::result::Result<T, &Error>,
+    ) {
+        if parse(self, deed.object).is_ok_and(|path| path.owner().is_none()) {
+            self.audit(deed, result).await;
         }
     }
 

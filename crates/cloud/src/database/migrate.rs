@@ -84,6 +84,13 @@ const VERSIONS: &[&[&str]] = &[
         "UPDATE tokens SET job = SUBSTR(label, 14) WHERE label LIKE 'files of job %' AND EXISTS \
      (SELECT 1 FROM jobs WHERE uid = SUBSTR(label, 14) AND jobs.username = tokens.username)",
     ],
+    // Which nodes of a training are ready.
+    &["ALTER TABLE stages ADD COLUMN ready TEXT NOT NULL DEFAULT '[]'"],
+    // Where the processes of a datacenter's jobs are.
+    &[
+        "ALTER TABLE leases ADD COLUMN machine TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE leases ADD COLUMN host TEXT NOT NULL DEFAULT ''",
+    ],
 ];
 
 /// Brings the schema to the newest version. Servers that start together take turns.
@@ -196,6 +203,8 @@ mod tests {
             paddlecloud: "/bin/false".into(),
             environment: BTreeMap::new(),
             exposed: Vec::new(),
+            machine: "here".to_owned(),
+            host: "here".to_owned(),
         };
         let cloud = Server::open(config, outside).await.unwrap().cloud();
         let wu = Caller {

@@ -21,7 +21,7 @@ pub(crate) async fn list(
     let datacenter = |own: &Arc<Datacenter>| cluster::Datacenter {
         name: own.name.clone(),
         backend: own.config.backend.word().to_owned(),
-        notes: own.notes.clone(),
+        notes: own.notes(),
         queues: own.config.queues.iter().map(QueueConfig::shown).collect(),
     };
     Ok(Json(cloud.datacenters.values().map(datacenter).collect()))

@@ -13,7 +13,7 @@ use scheduler::jobs::{Jobs, Paddle};
 use scheduler::submission::Sandbox;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
 /// What the server knows of the world around it, which only `cli` may ask.
@@ -27,6 +27,10 @@ pub struct Outside {
     pub environment: BTreeMap<String, String>,
     /// Directories that programs of jobs need beside the system's own, such as that of Python.
     pub exposed: Vec<PathBuf>,
+    /// What tells this machine from all others, also after a restart of it.
+    pub machine: String,
+    /// Its name, for people.
+    pub host: String,
 }
 
 /// One datacenter at work.
@@ -43,8 +47,11 @@ pub(crate) struct Datacenter {
     pub(crate) capacity: Limits,
     /// How jobs on this machine are kept apart.
     pub(crate) sandbox: Option<Sandbox>,
-    /// What people should know of it.
-    pub(crate) notes: Vec<String>,
+    /// What people should know of it, found out when it was opened.
+    pub(crate) remarks: Vec<String>,
+    /// The name of the machine that has processes of its jobs, if that is another one, on which no
+    /// server lives.
+    pub(crate) stranded: Mutex<Option<String>>,
     /// Told when there is something to decide.
     pub(crate) wake: Notify,
     /// For those who follow logs.
@@ -85,7 +92,7 @@ impl Datacenter {
                 Arc::new(Jobs { root, paddle: outside.paddle.clone() })
             }
         };
-        let mut notes = Vec::new();
+        let mut remarks = Vec::new();
         let mut sandbox = None;
         if own.backend == BackendKind::Local {
             match isolation {
@@ -93,11 +100,11 @@ impl Datacenter {
                     let hidden = service_directories(config);
                     sandbox = Some(Sandbox { exposed: outside.exposed.clone(), hidden });
                 }
-                Isolated::No(why) => notes.push(format!("jobs are not kept apart here: {why}")),
+                Isolated::No(why) => remarks.push(format!("jobs are not kept apart here: {why}")),
             }
         }
         if let Some(url) = own.store_url().filter(|_| !own.is_mounted() || sandbox.is_none()) {
-            notes.push(format!("files are at {url}; jobs cannot run here"));
+            remarks.push(format!("files are at {url}; jobs cannot run here"));
         }
         Ok(Datacenter {
             name: own.name.clone(),
@@ -108,7 +115,8 @@ impl Datacenter {
             store,
             capacity: own.capacity(Machine::here()),
             sandbox,
-            notes,
+            remarks,
+            stranded: Mutex::default(),
             wake: Notify::new(),
             news: Board::default(),
         })
@@ -126,6 +134,26 @@ fn service_directories(config: &Config) -> Vec<PathBuf> {
 }
 
 impl Datacenter {
+    /// What people should know of it.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let stranded = self.stranded.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let stranded = stranded.map(|host| {
+            format!(
+                "jobs wait: some have processes on {host}, where no server lives now: start one \
+                 there, or see docs/cloud.md (Several servers) if that machine is gone"
+            )
+        });
+        self.remarks.iter().cloned().chain(stranded).collect()
+    }
+
+    /// Notes where its jobs are, if nobody can look after them. Whether that is news.
+    pub(crate) fn set_stranded(&self, host: Option<String>) -> bool {
+        let mut known = self.stranded.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = *known != host;
+        *known = host;
+        is_news
+    }
+
     /// Whether each user's files and processes have a user id of their own.
     pub(crate) fn has_uids(&self) -> bool {
         // Only root can give files away.

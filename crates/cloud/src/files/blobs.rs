@@ -8,26 +8,75 @@ use contract::api::package::PackageFile;
 use contract::{Error, Kind, Result};
 use futures_util::StreamExt;
 use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::fs::Metadata;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 
 /// The contents of all users.
 #[derive(Debug, Clone)]
-pub(crate) struct Blobs(PathBuf);
+pub(crate) struct Blobs {
+    root: PathBuf,
+    /// What each user may have, in bytes.
+    bytes_max: u64,
+    users: Arc<Mutex<HashMap<String, Known>>>,
+}
+
+/// How much of a user's there is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    /// In whole contents, and when they were counted.
+    kept: Option<(u64, Instant)>,
+    /// In those that are being sent.
+    arriving: u64,
+}
 
 const COPY_BYTES: usize = 256 << 10;
+/// How long a count is good for: other servers take contents in, too.
+const FRESH: Duration = Duration::from_secs(10);
 
 impl Blobs {
-    /// Contents below a directory.
-    pub(crate) fn open(root: &Path) -> Result<Self> {
+    /// Contents below a directory, at most so many bytes of each user.
+    pub(crate) fn open(root: &Path, bytes_max: u64) -> Result<Self> {
         make_private(root)?;
-        Ok(Blobs(root.to_owned()))
+        Ok(Blobs { root: root.to_owned(), bytes_max, users: Arc::default() })
+    }
+
+    fn known<T>(&self, username: &str, change: impl FnOnce(&mut Known) -> T) -> T {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        change(users.entry(username.to_owned()).or_default())
+    }
+
+    /// Whether a user may send so many bytes more.
+    pub(crate) async fn has_room(&self, username: &str, bytes: u64) -> Result<bool> {
+        let Known { kept, arriving } = self.known(username, |known| *known);
+        let kept = match kept.filter(|(_, at)| at.elapsed() < FRESH) {
+            Some((kept, _)) => kept,
+            None => self.count(username).await?,
+        };
+        Ok(kept.saturating_add(arriving).saturating_add(bytes) <= self.bytes_max)
+    }
+
+    /// Counts what is there of a user's.
+    async fn count(&self, username: &str) -> Result<u64> {
+        let (top, at) = (self.root.join(username), Instant::now());
+        // One that is being sent has another name so far, and is counted as such.
+        let is_whole = |path: &Path| path.file_name().is_some_and(|name| name.len() == 62);
+        let kept: u64 = blocking(move || {
+            let whole = contents(&top).filter(|(path, _)| is_whole(path));
+            Ok(whole.map(|(_, metadata)| metadata.len()).sum())
+        })
+        .await?;
+        self.known(username, |known| known.kept = Some((kept, at)));
+        Ok(kept)
     }
 
     /// Where a content is, or would be.
     pub(crate) fn path(&self, username: &str, sha256: &str) -> PathBuf {
-        self.0.join(username).join(&sha256[..2]).join(&sha256[2..])
+        self.root.join(username).join(&sha256[..2]).join(&sha256[2..])
     }
 
     /// Whether a user has sent a content of this length.
@@ -45,7 +94,8 @@ impl Blobs {
         bytes_max: u64,
     ) -> Result<()> {
         let path = self.path(username, sha256);
-        let folder = path.parent().unwrap_or(&self.0).to_owned();
+        let folder = path.parent().unwrap_or(&self.root).to_owned();
+        let mut arriving = Arriving { blobs: self, username, bytes: 0 };
         let made = folder.clone();
         let temporary = blocking(move || {
             make_private(&made)?;
@@ -65,6 +115,7 @@ impl Blobs {
                 let message = "the file is too large for a package: put data into the file store";
                 return Err(Error::new(Kind::LimitExceeded, message).with("bytes_max", bytes_max));
             }
+            arriving.add(piece.len() as u64)?;
             sum.update(&piece);
             file.write_all(&piece).await.map_err(unusable(&path))?;
         }
@@ -78,11 +129,15 @@ impl Blobs {
                 .with("sha256", sha256)
                 .with("found", found));
         }
-        blocking(move || {
+        let is_new = blocking(move || {
+            let is_new = !path.exists();
             temporary.persist(&path).map_err(|failed| unusable(&path)(failed.error))?;
-            disk::sync_folder(&folder)
+            disk::sync_folder(&folder)?;
+            Ok(is_new)
         })
-        .await
+        .await?;
+        arriving.arrived(is_new);
+        Ok(())
     }
 
     /// Copies a content, and checks that it still is what was sent. One that the disk has damaged is
@@ -127,22 +182,80 @@ impl Blobs {
         needed: &std::collections::BTreeSet<String>,
         age: std::time::Duration,
     ) -> Result<u64> {
-        let top = self.0.join(username);
+        let top = self.root.join(username);
         let mut removed = 0;
-        let Ok(folders) = std::fs::read_dir(&top) else { return Ok(0) };
-        for folder in folders.flatten() {
-            let prefix = folder.file_name().to_string_lossy().into_owned();
-            for entry in std::fs::read_dir(folder.path()).into_iter().flatten().flatten() {
-                let sha256 = format!("{prefix}{}", entry.file_name().to_string_lossy());
-                let modified = entry.metadata().and_then(|metadata| metadata.modified());
-                let is_old = modified.is_ok_and(|at| at.elapsed().is_ok_and(|old| old > age));
-                if is_old && !needed.contains(&sha256) {
-                    std::fs::remove_file(entry.path()).map_err(unusable(&top))?;
-                    removed += 1;
-                }
+        for (path, metadata) in contents(&top) {
+            let name = |path: Option<&Path>| {
+                let name = path.and_then(Path::file_name).unwrap_or_default();
+                name.to_string_lossy().into_owned()
+            };
+            let sha256 = name(path.parent()) + &name(Some(&path));
+            let modified = metadata.modified();
+            let is_old = modified.is_ok_and(|at| at.elapsed().is_ok_and(|old| old > age));
+            if is_old && !needed.contains(&sha256) {
+                std::fs::remove_file(&path).map_err(unusable(&top))?;
+                removed += 1;
             }
         }
+        self.known(username, |known| known.kept = None);
         Ok(removed)
+    }
+}
+
+/// All files of a user's directory.
+fn contents(top: &Path) -> impl Iterator<Item = (PathBuf, Metadata)> {
+    let folders = std::fs::read_dir(top).into_iter().flatten().flatten();
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten());
+    files.flatten().filter_map(|file| Some((file.path(), file.metadata().ok()?)))
+}
+
+/// A content that is being sent. What has come of it is counted while it lives.
+struct Arriving<'a> {
+    blobs: &'a Blobs,
+    username: &'a str,
+    bytes: u64,
+}
+
+impl Arriving<'_> {
+    /// Counts a piece.
+    ///
+    /// # Errors
+    /// [`Kind::LimitExceeded`] with what there is and what there may be.
+    fn add(&mut self, bytes: u64) -> Result<()> {
+        let most = self.blobs.bytes_max;
+        let used = self.blobs.known(self.username, |known| {
+            let used = known.kept.map_or(0, |(kept, _)| kept).saturating_add(known.arriving);
+            let is_room = used.saturating_add(bytes) <= most;
+            if is_room {
+                known.arriving += bytes;
+            }
+            (!is_room).then_some(used)
+        });
+        let Some(used) = used else {
+            self.bytes += bytes;
+            return Ok(());
+        };
+        let message = format!(
+            "the packages of one user take at most {most} bytes together, and yours take {used}: \
+             delete jobs whose programs you do not need, and try again in an hour"
+        );
+        Err(Error::new(Kind::LimitExceeded, message).with("field", "limits.package_bytes"))
+    }
+
+    /// It is whole.
+    fn arrived(self, is_new: bool) {
+        let bytes = if is_new { self.bytes } else { 0 };
+        self.blobs.known(self.username, |known| {
+            if let Some((kept, _)) = &mut known.kept {
+                *kept = kept.saturating_add(bytes);
+            }
+        });
+    }
+}
+
+impl Drop for Arriving<'_> {
+    fn drop(&mut self) {
+        self.blobs.known(self.username, |known| known.arriving -= self.bytes);
     }
 }
 
@@ -167,7 +280,7 @@ mod tests {
     #[test]
     fn a_content_that_the_disk_damaged_is_not_copied_and_is_sent_again() {
         let folder = tempfile::tempdir().unwrap();
-        let blobs = Blobs::open(folder.path()).unwrap();
+        let blobs = Blobs::open(folder.path(), 1 << 20).unwrap();
         let sha256 = hexadecimal(Sha256::new_with_prefix("print(1)"));
         let file = PackageFile { sha256, bytes: 8, is_executable: false };
         let path = blobs.path("wu", &file.sha256);

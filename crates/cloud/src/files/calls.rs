@@ -61,7 +61,9 @@ pub(crate) async fn make_directory(
     caller: Caller,
     Body(query): Body<PathQuery>,
 ) -> Answer<Json<Entry>> {
-    Ok(Json(service::make_directory(&cloud, &caller, &query.path).await?))
+    let made = service::make_directory(&cloud, &caller, &query.path).await;
+    cloud.audit_public(Deed::of(&caller, "files.mkdir", &query.path), made.as_ref()).await;
+    Ok(Json(made?))
 }
 
 /// Removes a file or directory.
@@ -75,9 +77,7 @@ pub(crate) async fn remove(
     let subject = parse(&cloud, &query.path)?;
     let work = async move {
         let removed = service::remove(&own, &user, &query.path, query.is_recursive).await;
-        if query.is_recursive {
-            own.audit(Deed::of(&user, "files.remove", &query.path), removed.as_ref()).await;
-        }
+        own.audit(Deed::of(&user, "files.remove", &query.path), removed.as_ref()).await;
         removed
     };
     operation::answer(&cloud, &caller, &headers, Some(subject), work).await
@@ -89,7 +89,9 @@ pub(crate) async fn dress(
     caller: Caller,
     Body(asked): Body<Attributes>,
 ) -> Answer<Json<Entry>> {
-    Ok(Json(service::dress(&cloud, &caller, &asked).await?))
+    let dressed = service::dress(&cloud, &caller, &asked).await;
+    cloud.audit_public(Deed::of(&caller, "files.attributes", &asked.path), dressed.as_ref()).await;
+    Ok(Json(dressed?))
 }
 
 /// Gives a file or directory another name.
@@ -101,7 +103,11 @@ pub(crate) async fn rename(
 ) -> Answer<Response> {
     let (own, user) = (Arc::clone(&cloud), caller.clone());
     let subject = parse(&cloud, &asked.from)?;
-    let work = async move { service::rename(&own, &user, &asked).await };
+    let work = async move {
+        let moved = service::rename(&own, &user, &asked).await;
+        own.audit(Deed::of(&user, "files.move", &both(&asked)), moved.as_ref()).await;
+        moved
+    };
     operation::answer(&cloud, &caller, &headers, Some(subject), work).await
 }
 
@@ -113,8 +119,17 @@ pub(crate) async fn copy(
     Body(asked): Body<Relocate>,
 ) -> Answer<Response> {
     let (own, user) = (Arc::clone(&cloud), caller.clone());
-    let work = async move { service::copy(&own, &user, &asked).await };
+    let work = async move {
+        let copied = service::copy(&own, &user, &asked).await;
+        own.audit(Deed::of(&user, "files.copy", &both(&asked)), copied.as_ref()).await;
+        copied
+    };
     operation::answer(&cloud, &caller, &headers, None, work).await
+}
+
+/// From where to where, for the audit log.
+fn both(asked: &Relocate) -> String {
+    format!("{} to {}", asked.from, asked.to)
 }
 
 /// Sends a file.
@@ -143,7 +158,9 @@ pub(crate) async fn put(
     let condition = Condition { if_absent: text(header::IF_NONE_MATCH) == Some("*"), if_match };
     let length = text(header::CONTENT_LENGTH).and_then(|length| length.parse().ok());
     let arriving = service::Arriving { length, pieces: pieces(request.into_body()) };
-    Ok(Json(service::put(&cloud, &caller, &query, condition, arriving).await?))
+    let put = service::put(&cloud, &caller, &query, condition, arriving).await;
+    cloud.audit_public(Deed::of(&caller, "files.put", &query.path), put.as_ref()).await;
+    Ok(Json(put?))
 }
 
 /// Begins or continues an upload.
@@ -152,7 +169,11 @@ pub(crate) async fn begin(
     caller: Caller,
     Body(asked): Body<Begin>,
 ) -> Answer<Json<Upload>> {
-    Ok(Json(service::begin(&cloud, &caller, asked).await?))
+    // Of a file in public the beginning says who replaces it, or was not allowed to.
+    let path = asked.path.clone();
+    let begun = service::begin(&cloud, &caller, asked).await;
+    cloud.audit_public(Deed::of(&caller, "files.upload", &path), begun.as_ref()).await;
+    Ok(Json(begun?))
 }
 
 /// What is known of an upload.
@@ -219,7 +240,9 @@ pub(crate) async fn unpack(
     request: Request,
 ) -> Answer<Json<Vec<Packed>>> {
     let pieces = pieces(request.into_body());
-    Ok(Json(packs::unpack(&cloud, &caller, &query.path, pieces).await?))
+    let unpacked = packs::unpack(&cloud, &caller, &query.path, pieces).await;
+    cloud.audit_public(Deed::of(&caller, "files.unpack", &query.path), unpacked.as_ref()).await;
+    Ok(Json(unpacked?))
 }
 
 /// Files that are read ahead of whoever is sent many.

@@ -218,7 +218,7 @@ mod tests {
         // Before it began; in the middle of 1; after 1, 2 and 3; and a second job of the name.
         for killed_after in ["nothing", "half of 1", "1", "2", "3", "all"] {
             let root = tempfile::tempdir().unwrap();
-            let blobs = Blobs::open(&root.path().join("blobs")).unwrap();
+            let blobs = Blobs::open(&root.path().join("blobs"), 1 << 20).unwrap();
             let jobs = root.path().join("home/jobs");
             let at = |name: &str| jobs.join(name);
             fs::create_dir_all(&jobs).unwrap();

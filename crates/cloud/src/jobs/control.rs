@@ -25,7 +25,7 @@ const CHANGES_MAX: u32 = 1000;
 /// Runs the jobs of a datacenter while this server holds its lease, until the server stops. Jobs
 /// go on after that.
 pub(crate) async fn run(cloud: Arc<Cloud>, datacenter: Arc<Datacenter>) {
-    let mut lease = Lease::new(&datacenter.name);
+    let mut lease = Lease::new(&datacenter);
     let mut desk = Desk::default();
     let mut stopping = cloud.stopping.clone();
     loop {
@@ -37,6 +37,16 @@ pub(crate) async fn run(cloud: Arc<Cloud>, datacenter: Arc<Datacenter>) {
         } else if !desk.is_empty() {
             tracing::warn!(datacenter = datacenter.name, "another server runs the jobs now");
             desk = Desk::default();
+        }
+        let stranded = lease.stranded().map(str::to_owned);
+        if datacenter.set_stranded(stranded.clone())
+            && let Some(host) = stranded
+        {
+            tracing::warn!(
+                datacenter = datacenter.name,
+                host,
+                "jobs have processes on another machine, where no server lives: start one there"
+            );
         }
         tokio::select! {
             _ = stopping.wait_for(|stopping| *stopping) => break,

@@ -113,8 +113,8 @@ pub(crate) async fn why(
     Parts((datacenter, job)): JobPath,
 ) -> Answer<Json<Why>> {
     let row = service::find(&cloud, &caller, &datacenter, &job).await?;
-    let notes = &cloud.datacenter(&datacenter)?.notes;
-    Ok(Json(why::why(now_ms(), &row, notes)))
+    let notes = cloud.datacenter(&datacenter)?.notes();
+    Ok(Json(why::why(now_ms(), &row, &notes)))
 }
 
 /// What the cloud saw of a job.

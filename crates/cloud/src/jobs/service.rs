@@ -380,7 +380,7 @@ pub(crate) async fn list(
 
 /// What a user's jobs use.
 pub(crate) async fn usage(cloud: &Cloud, datacenter: &str, username: &str) -> Result<Usage> {
-    let running = store::running(&cloud.database, datacenter).await?;
+    let running = store::running(cloud.database.read(), datacenter).await?;
     let jobs = store::count_active(cloud.database.read(), username, datacenter).await?;
     let need = running.get(username).copied().unwrap_or_default();
     Ok(need.usage(u32::try_from(jobs).unwrap_or(u32::MAX)))
@@ -459,15 +459,49 @@ pub(crate) async fn scale(
     job: &str,
     trainers: u32,
 ) -> Result<JobRow> {
-    let row = find(cloud, caller, datacenter, job).await?;
+    let found = find(cloud, caller, datacenter, job).await?;
     let place = cloud.datacenter(datacenter)?;
-    if row.stage != Stage::Placed {
+    if found.stage != Stage::Placed {
         let message = "only a job that runs can be scaled";
-        return Err(Error::new(Kind::Conflict, message).with("state", row.state));
+        return Err(Error::new(Kind::Conflict, message).with("state", found.state));
     }
+    let need = Need::of(&found.spec, trainers);
+    // Taken before the backend is asked, so that nobody else is given the room meanwhile; what is
+    // given up is given up when it has agreed.
+    if trainers > found.trainers {
+        take_room(cloud, place, &found.uid, trainers).await?;
+    }
+    let scaled = place.backend.scale(&found.uid, trainers).await;
+    let mut write = cloud.database.write().await?;
+    let fresh = store::get_in(&mut write, &found.uid).await?;
+    let mut row = fresh.ok_or_else(|| Error::new(Kind::NotFound, "the job was removed"))?;
+    match scaled {
+        Ok(()) => {
+            row.need = need;
+            let (event, most) = (
+                format!("{} asked for {trainers} trainers", caller.username),
+                cloud.config.limits.events,
+            );
+            store::add_event(&mut write, &row.uid, now_ms(), &event, most).await?;
+        }
+        Err(_) if row.need == need => row.need = found.need,
+        Err(_) => {}
+    }
+    store::update(&mut write, &mut row).await?;
+    write.commit().await?;
+    scaled?;
+    place.wake.notify_one();
+    Ok(row)
+}
+
+/// Counts a running job as one of so many trainers, if there is room.
+async fn take_room(cloud: &Cloud, place: &Datacenter, uid: &str, trainers: u32) -> Result<()> {
+    let mut write = cloud.database.write().await?;
+    let row = store::get_in(&mut write, uid).await?;
+    let mut row = row.ok_or_else(|| Error::new(Kind::NotFound, "the job was removed"))?;
     let need = Need::of(&row.spec, trainers);
-    let limits = quotas::limits(cloud, datacenter, &row.username).await?;
-    let running = store::running(&cloud.database, datacenter).await?;
+    let limits = quotas::limits(cloud, &place.name, &row.username).await?;
+    let running = store::running(write.connection(), &place.name).await?;
     let without = |need: Need, own: Need| Need {
         cpu_milli: need.cpu_milli.saturating_sub(own.cpu_milli),
         memory_bytes: need.memory_bytes.saturating_sub(own.memory_bytes),
@@ -479,24 +513,14 @@ pub(crate) async fn scale(
     for (used, limits, whose) in
         [(own, &limits, "your quota"), (all, &place.capacity, "the datacenter")]
     {
-        if trainers > row.trainers
-            && let Some(why) = need.shortage(without(used, row.need), limits)
-        {
+        if let Some(why) = need.shortage(without(used, row.need), limits) {
             let message = format!("{whose} has no room for {trainers} trainers: {why}");
             return Err(Error::new(Kind::LimitExceeded, message));
         }
     }
-    place.backend.scale(&row.uid, trainers).await?;
-    let mut write = cloud.database.write().await?;
-    let fresh = store::get_in(&mut write, &row.uid).await?;
-    let mut row = fresh.ok_or_else(|| Error::new(Kind::NotFound, "the job was removed"))?;
     row.need = need;
-    let event = format!("{} asked for {trainers} trainers", caller.username);
-    store::add_event(&mut write, &row.uid, now_ms(), &event, cloud.config.limits.events).await?;
     store::update(&mut write, &mut row).await?;
-    write.commit().await?;
-    place.wake.notify_one();
-    Ok(row)
+    write.commit().await
 }
 
 /// Removes a job that has ended, with its logs.

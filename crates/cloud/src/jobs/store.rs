@@ -306,15 +306,14 @@ pub(super) async fn active_of_user(write: &mut Write<'_>, username: &str) -> Res
 
 /// What the jobs of each user have that the backend may be running.
 pub(super) async fn running(
-    database: &Database,
+    executor: impl Executor<'_, Database = Any>,
     datacenter: &str,
 ) -> Result<BTreeMap<String, Need>> {
     let sql = "SELECT username, CAST(SUM(cpu_milli) AS BIGINT) AS cpu, \
                CAST(SUM(memory_bytes) AS BIGINT) AS memory, CAST(SUM(gpu_milli) AS BIGINT) AS gpu, \
                CAST(SUM(replicas) AS BIGINT) AS replicas FROM jobs \
                WHERE datacenter = $1 AND stage IN ('admitted', 'placed') GROUP BY username";
-    let rows =
-        sqlx::query(sql).bind(datacenter).fetch_all(database.read()).await.map_err(failed)?;
+    let rows = sqlx::query(sql).bind(datacenter).fetch_all(executor).await.map_err(failed)?;
     let entry = |row| {
         Ok((
             text(row, "username")?,

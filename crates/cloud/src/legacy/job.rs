@@ -25,13 +25,15 @@ use std::sync::Arc;
 /// The most jobs that are shown; the original has no pages.
 const JOBS_MAX: u32 = contract::api::PAGE_ROWS_MAX;
 
-/// The newest job of each name, in all datacenters. Those that were killed are gone, as they are in
-/// the original.
+/// The newest job of each name, in all datacenters; those that have not ended, whatever the number
+/// of those that came later. Those that were killed are gone, as they are in the original.
 async fn newest(cloud: &Cloud, caller: &Caller) -> Result<Vec<JobRow>> {
     let mut rows = Vec::new();
     for datacenter in cloud.datacenters.keys() {
-        let query = JobQuery { limit: Some(JOBS_MAX), ..JobQuery::default() };
-        rows.extend(service::rows(cloud, caller, datacenter, &query).await?);
+        for active in [false, true] {
+            let query = JobQuery { limit: Some(JOBS_MAX), active, ..JobQuery::default() };
+            rows.extend(service::rows(cloud, caller, datacenter, &query).await?);
+        }
     }
     let mut seen = BTreeSet::new();
     rows.retain(|row| seen.insert((row.datacenter.clone(), row.name.clone())));

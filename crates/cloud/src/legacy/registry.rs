@@ -8,8 +8,8 @@ use crate::http::{Answer, Body, Caller};
 use crate::registries;
 use axum::Json;
 use axum::extract::State;
-use contract::Result;
 use contract::api::registry::Credentials;
+use contract::{Kind, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -75,10 +75,20 @@ pub(super) async fn delete(
     Body(body): Body<RegistryBody>,
 ) -> Answer<Json<Value>> {
     let name = registry_name(&body.name);
-    let mut result = Ok(());
-    for datacenter in cloud.datacenters.keys() {
-        result = registries::remove(&cloud, &caller, datacenter, name).await.or(result);
-    }
+    let result = remove(&cloud, &caller, name).await;
     cloud.audit(Deed::of(&caller, "registry.delete", name), result.as_ref()).await;
     Ok(coded(result, 500))
+}
+
+/// It is gone if it was in one of them.
+async fn remove(cloud: &Cloud, caller: &Caller, name: &str) -> Result<()> {
+    let mut was_there = Err(registries::unknown(name));
+    for datacenter in cloud.datacenters.keys() {
+        match registries::remove(cloud, caller, datacenter, name).await {
+            Ok(()) => was_there = Ok(()),
+            Err(error) if error.kind() == Kind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    was_there
 }

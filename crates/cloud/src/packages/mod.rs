@@ -5,12 +5,13 @@ pub(crate) mod service;
 pub(crate) mod store;
 
 use crate::Cloud;
+use crate::audit::Deed;
 use crate::http::request::drain;
 use crate::http::{Answer, Body, Caller, Parts, Refusal};
 use axum::Json;
 use axum::body::BodyDataStream;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use contract::Result;
 use contract::api::package::{FILE_BYTES_MAX, Manifest, Missing};
 use std::sync::Arc;
@@ -21,7 +22,17 @@ pub(crate) async fn offer(
     caller: Caller,
     Body(manifest): Body<Manifest>,
 ) -> Answer<Json<Missing>> {
-    Ok(Json(service::offer(&cloud, &caller.username, manifest).await?))
+    let files = manifest.files.len();
+    let offered = service::offer(&cloud, &caller.username, manifest).await;
+    let object = match &offered {
+        Ok(missing) => missing.digest.clone(),
+        Err(_) => format!("a package of {files} files"),
+    };
+    // Asking what is missing changes nothing.
+    if offered.as_ref().map_or(true, |missing| missing.missing.is_empty()) {
+        cloud.audit(Deed::of(&caller, "package.put", &object), offered.as_ref()).await;
+    }
+    Ok(Json(offered?))
 }
 
 /// Takes in one content. What is refused is read all the same, or its sender would see a broken
@@ -32,9 +43,12 @@ pub(crate) async fn put_blob(
     Parts(sha256): Parts<String>,
     request: Request,
 ) -> Answer<StatusCode> {
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
     let mut content = request.into_body().into_data_stream();
+    let arriving = (length, &mut content);
     let taken = match caller {
-        Ok(caller) => take(&cloud, &caller, &sha256, &mut content).await.map_err(Refusal::from),
+        Ok(caller) => take(&cloud, &caller, &sha256, arriving).await.map_err(Refusal::from),
         Err(refusal) => Err(refusal),
     };
     if taken.is_err() {
@@ -47,8 +61,11 @@ async fn take(
     cloud: &Cloud,
     caller: &Caller,
     sha256: &str,
-    content: &mut BodyDataStream,
+    (length, content): (Option<u64>, &mut BodyDataStream),
 ) -> Result<()> {
     crate::files::blobs::check_sha256(sha256)?;
+    if !cloud.blobs.has_room(&caller.username, length.unwrap_or(0)).await? {
+        service::make_room(cloud, &caller.username).await?;
+    }
     cloud.blobs.put(&caller.username, sha256, content, FILE_BYTES_MAX).await
 }

@@ -51,23 +51,34 @@ pub(crate) async fn find(cloud: &Cloud, username: &str, digest: &str) -> Result<
 /// How long a package is kept that no job in history names, and a content of no package.
 const KEEP_MS: u64 = 30 * 24 * 3600 * 1000;
 
+/// The same where its user has no room for more. An upload that is going on is not that old.
+const KEEP_FULL_MS: u64 = 3600 * 1000;
+
 /// Removes packages and contents that nobody needs any more.
 pub(crate) async fn sweep(cloud: &Cloud) -> Result<()> {
-    let mut write = cloud.database.write().await?;
-    store::sweep(&mut write, now_ms().saturating_sub(KEEP_MS)).await?;
-    write.commit().await?;
     for user in crate::users::store::users(&cloud.database).await? {
-        let username = user.user.username;
-        let manifests = store::all(&cloud.database, &username).await?;
-        let blobs = cloud.blobs.clone();
-        blocking(move || {
-            let files = manifests.iter().flat_map(|manifest| manifest.files.values());
-            let needed = files.map(|file| file.sha256.clone()).collect();
-            blobs.sweep(&username, &needed, Duration::from_millis(KEEP_MS))
-        })
-        .await?;
+        sweep_of(cloud, &user.user.username, KEEP_MS).await?;
     }
     Ok(())
+}
+
+/// Removes what a user does not need, because there is no room for more.
+pub(super) async fn make_room(cloud: &Cloud, username: &str) -> Result<()> {
+    sweep_of(cloud, username, KEEP_FULL_MS).await
+}
+
+async fn sweep_of(cloud: &Cloud, username: &str, keep_ms: u64) -> Result<()> {
+    let mut write = cloud.database.write().await?;
+    store::sweep(&mut write, username, now_ms().saturating_sub(keep_ms)).await?;
+    write.commit().await?;
+    let manifests = store::all(&cloud.database, username).await?;
+    let (blobs, username) = (cloud.blobs.clone(), username.to_owned());
+    blocking(move || {
+        let files = manifests.iter().flat_map(|manifest| manifest.files.values());
+        let needed = files.map(|file| file.sha256.clone()).collect();
+        blobs.sweep(&username, &needed, Duration::from_millis(keep_ms)).map(|_| ())
+    })
+    .await
 }
 
 /// A package in a few words.

@@ -76,10 +76,16 @@ pub(super) async fn all(database: &Database, username: &str) -> Result<Vec<Manif
     rows.iter().map(|row| json(row, "manifest")).collect()
 }
 
-/// Removes packages that were sent before a time and that no job names.
-pub(super) async fn sweep(write: &mut Write<'_>, before_ms: u64) -> Result<()> {
-    let sql = "DELETE FROM packages WHERE created_ms < $1 AND NOT EXISTS (SELECT 1 FROM jobs \
-               WHERE jobs.username = packages.username AND jobs.package = packages.digest)";
-    sqlx::query(sql).bind(signed(before_ms)).execute(write.connection()).await.map_err(failed)?;
+/// Removes packages of a user that were sent before a time and that no job names.
+pub(super) async fn sweep(write: &mut Write<'_>, username: &str, before_ms: u64) -> Result<()> {
+    let sql = "DELETE FROM packages WHERE username = $1 AND created_ms < $2 AND NOT EXISTS \
+               (SELECT 1 FROM jobs WHERE jobs.username = packages.username \
+               AND jobs.package = packages.digest)";
+    sqlx::query(sql)
+        .bind(username)
+        .bind(signed(before_ms))
+        .execute(write.connection())
+        .await
+        .map_err(failed)?;
     Ok(())
 }

@@ -104,7 +104,8 @@ pub(crate) async fn reveal(
     Ok(Secret::new(to_json(&credentials)?))
 }
 
-fn unknown(name: &str) -> Error {
+/// What is not there.
+pub(crate) fn unknown(name: &str) -> Error {
     Error::new(Kind::NotFound, "there is no such registry").with("registry", name)
 }
 

@@ -391,6 +391,8 @@ mod tests {
             paddlecloud: "/bin/false".into(),
             environment: BTreeMap::new(),
             exposed: Vec::new(),
+            machine: "here".to_owned(),
+            host: "here".to_owned(),
         };
         let cloud = Server::open(config, outside).await.unwrap().cloud();
         let password = Some("a password".to_owned());

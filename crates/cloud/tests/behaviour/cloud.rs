@@ -40,6 +40,8 @@ impl Cloud {
             paddlecloud: "/bin/false".into(),
             environment: BTreeMap::new(),
             exposed: Vec::new(),
+            machine: "here".to_owned(),
+            host: "here".to_owned(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let scheme = if config.tls.is_some() { "https" } else { "http" };
