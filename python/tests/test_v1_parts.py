@@ -14,7 +14,7 @@ import pytest
 from paddle import _native, errors, trainer_config_helpers
 from paddle.trainer.PyDataProvider2 import provider
 from paddle.utils import image_util, plotcurve
-from paddle.v1 import configuration, figures, flags, provider_process, testing
+from paddle.v1 import configuration, description, figures, flags, provider_process, testing
 from paddle.v1.pool import Pool
 from paddle.v1.provider import Opened
 from paddle.v1.recording import Source
@@ -66,6 +66,16 @@ def test_a_small_pool_shuffles_only_what_it_holds():
     samples = [s for batch in batches(pool(pool_size=2), files=("a",)) for s in batch]
     # With two in the pool nothing comes more than one place early.
     assert all(int(sample[1]) <= place + 1 for place, sample in enumerate(samples))
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [({}, 6), ({"min_pool_size": 4}, 4), ({"min_pool_size": 0}, 2), ({"min_pool_size": 9}, 6)],
+)
+def test_the_first_batch_waits_for_as_much_of_the_pool_as_is_said(options, first):
+    made = pool(batch_size=2, pool_size=6, **options)
+    drawn = {batches(made, files=("a",), seed=seed)[0][0] for seed in range(200)}
+    assert sorted(drawn) == [f"a{number}" for number in range(first)]
 
 
 def test_samples_count_as_much_as_they_say():
@@ -284,6 +294,82 @@ def test_a_default_is_what_would_have_been_said(tmp_path, default, explicit):
     expected = described(tmp_path, **explicit)
     assert described(tmp_path, default) == expected
     assert (described(tmp_path) == expected) == (explicit == {})
+
+
+WHOLE = """\
+from paddle.trainer_config_helpers import *
+
+define_py_data_sources2("train.list", [1], "module", ["train", "test"], args=[{{"a": 1}}, "b"])
+{settings}
+x = data_layer(name="x", size=4)
+outputs(fc_layer(input=x, size=3, param_attr=ParamAttr(l2_rate=0.5, momentum=0.7)))
+"""
+AVERAGE = "ModelAverage(average_window=0.5, max_average_window=10)"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (
+            "settings(batch_size=4, learning_method=AdamOptimizer(0.8, 0.9, 1e-4), is_async=True)",
+            {"learning_method": "adam", "adam_beta1": 0.8, "adam_beta2": 0.9, "adam_epsilon": 1e-4,
+             "algorithm": "async_sgd", "learning_rate_schedule": "poly"},
+        ),
+        (
+            "settings(batch_size=4, learning_method=RMSPropOptimizer(0.8, 1e-3), "
+            f"learning_rate_schedule='manual', learning_rate_args='10:1', model_average={AVERAGE})",
+            {"learning_method": "rmsprop", "ada_rou": 0.8, "ada_epsilon": 1e-3,
+             "learning_rate_schedule": "manual", "learning_rate_args": "10:1",
+             "average_window": 0.5, "max_average_window": 10},
+        ),
+        (
+            "Settings(batch_size=4, async_lagged_grad_discard_ratio=2.5)",
+            {"learning_method": "momentum", "async_lagged_grad_discard_ratio": 2.5,
+             "learning_rate_schedule": "poly", "adam_beta1": None},
+        ),
+        (
+            "settings(batch_size=4, learning_rate_schedule='constant', learning_rate=0.5)",
+            {"learning_rate_schedule": "constant", "learning_rate": 0.5, "average_window": None},
+        ),
+    ],
+)  # fmt: skip
+def test_how_a_configuration_trains_is_dumped(tmp_path, settings, expected):
+    found = dumped(tmp_path, settings).opt_config
+    assert {name: getattr(found, name) for name in expected} == expected
+    assert found.batch_size == 4
+
+
+def test_what_settings_say_of_all_parameters_is_dumped_with_each(tmp_path):
+    settings = (
+        "settings(batch_size=4, learning_method=MomentumOptimizer(0.9), "
+        "regularization=[L1Regularization(0.1), L2Regularization(0.2)], "
+        "gradient_clipping_threshold=3)"
+    )
+    found = [
+        (each.momentum, each.decay_rate, each.decay_rate_l1, each.gradient_clipping_threshold)
+        for each in dumped(tmp_path, settings).model_config.parameters
+    ]
+    assert found == [(0.7, 0.5, 0.1, 3.0), (0.9, 0.2, 0.1, 3.0)]
+
+
+def test_the_data_and_the_flags_of_a_configuration_are_dumped(tmp_path):
+    settings = "Settings(batch_size=4, save_dir='chosen', start_pass=3)"
+    whole = dumped(tmp_path, settings)
+    assert (whole.save_dir, whole.init_model_path, whole.start_pass) == ("chosen", None, 3)
+    train, test = whole.data_config, whole.test_data_config
+    assert (train.type, train.files, train.load_data_module) == ("py2", "train.list", "module")
+    assert (test.files, test.load_data_object, test.for_test) == ("test.list", "test", True)
+    assert pickle.loads(train.load_data_args.encode("latin-1")) == {"a": 1}
+    assert test.load_data_args == "b"
+
+
+def dumped(folder, settings):
+    """The TrainerConfig of a configuration."""
+    path = folder / "trainer_config.py"
+    path.write_text(WHOLE.format(settings=settings))
+    types = {"x": data_type.dense_vector(4)}
+    found = configuration.read(str(path), {}, lambda _recording, _order: types)
+    return description.whole(found, Topology(found.outputs))
 
 
 def test_defaults_that_cannot_be_are_refused(tmp_path):

@@ -122,7 +122,8 @@ def provider(
                           hook may set `settings.input_types` instead.
     should_shuffle:       None: in training only.
     pool_size:            samples that are shuffled together; -1 for no limit.
-    min_pool_size:        samples to wait for before a batch is made; -1 for the whole pass.
+    min_pool_size:        samples to wait for before a batch is made; -1 for a full pool, or the
+                          whole pass if pool_size is -1 too.
     calc_batch_size:      how much a sample counts in a batch and in the pool, 1 without.
     can_over_batch_size:  whether a batch may count more than its size.
     cache:                see `CacheType`.

@@ -5,8 +5,9 @@ original's pool was as full as a thread had happened to fill it. So a training t
 the batches that it would have seen.
 
 With a pool for the whole pass, which is the default, all samples are shuffled. Otherwise samples
-are drawn from the pool at random; it is filled to `min_pool_size` before the first batch, and grows
-by a batch with each batch, up to `pool_size` or, without that, `POOL_BATCHES` batches.
+are drawn from the pool at random. It is filled before the first batch: to `min_pool_size`, or, if
+that is -1, to `pool_size`. From there it grows by a batch with each batch, up to `pool_size` or,
+without that, `POOL_BATCHES` batches.
 """
 
 import itertools
@@ -66,7 +67,8 @@ class Pool:
 
     def _drawn(self, samples: Iterator[Any], draw: random.Random) -> Iterator[tuple[Any, int]]:
         """Samples in the order in which they are drawn from the pool, and what each counts."""
-        least = max(self.batch_size, self.min_pool_size)
+        waits_for_all = self.min_pool_size < 0
+        least = self.pool_size if waits_for_all else max(self.batch_size, self.min_pool_size)
         most = self.pool_size if self.pool_size > 0 else max(least, POOL_BATCHES * self.batch_size)
         held: list[tuple[Any, int]] = []
         room, given, content = min(least, most), 0, 0

@@ -8,10 +8,24 @@ of them.
 SCHEMA: dict[str, dict[str, tuple[int, str]]] = {
     "TrainerConfig": {
         "model_config": (1, "ModelConfig"),
+        "data_config": (2, "DataConfig"),
         "opt_config": (3, "OptimizationConfig"),
+        "test_data_config": (4, "DataConfig"),
+        "save_dir": (6, "string"),
+        "init_model_path": (7, "string"),
+        "start_pass": (8, "int"),
         "config_file": (9, "string"),
         # Our own description, in merged models; its number is far above those of the original.
         "network": (1000, "bytes"),
+    },
+    "DataConfig": {
+        "type": (1, "string"),
+        "files": (3, "string"),
+        "async_load_data": (12, "bool"),
+        "for_test": (14, "bool"),
+        "load_data_module": (21, "string"),
+        "load_data_object": (22, "string"),
+        "load_data_args": (23, "string"),
     },
     "OptimizationConfig": {
         "batch_size": (3, "uint"),
@@ -19,8 +33,17 @@ SCHEMA: dict[str, dict[str, tuple[int, str]]] = {
         "learning_rate": (7, "double"),
         "learning_rate_decay_a": (8, "double"),
         "learning_rate_decay_b": (9, "double"),
+        "average_window": (18, "double"),
+        "max_average_window": (19, "int"),
         "learning_method": (23, "string"),
+        "ada_epsilon": (24, "double"),
+        "ada_rou": (26, "double"),
         "learning_rate_schedule": (27, "string"),
+        "adam_beta1": (33, "double"),
+        "adam_beta2": (34, "double"),
+        "adam_epsilon": (35, "double"),
+        "learning_rate_args": (36, "string"),
+        "async_lagged_grad_discard_ratio": (37, "double"),
     },
     "ModelConfig": {
         "type": (1, "string"),
