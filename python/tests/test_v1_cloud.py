@@ -98,6 +98,45 @@ def test_trainers_that_share_a_workspace_have_lists_of_their_own(program, comman
     assert "trainers share" not in shown
 
 
+def test_trainers_of_one_log_directory_have_lists_of_their_own(program):
+    """As pods, which know no other folder of their own."""
+    trainers = []
+    for rank in range(2):
+        told = {"PADDLE_INIT_TRAINER_ID": str(rank), "PADDLE_INIT_NUM_GRADIENT_SERVERS": "2"}
+        command = [processes.PADDLE, "train", CONFIG, "--num_passes=1", f"--save_dir={rank}"]
+        trainers.append(
+            subprocess.Popen(
+                [*command, "--local=1", *QUIET],
+                cwd=program,
+                env={**os.environ, **told, "PADDLE_LOG_DIR": str(program / "shared")},
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    for trainer in trainers:
+        log = trainer.communicate(timeout=processes.DEADLINE_SECONDS)[1]
+        assert "Pass=0 Batch=8 samples=60" in log, log
+    mine = [(program / f"shared/trainer-{rank}/train.list").read_text() for rank in range(2)]
+    assert mine == ["part-0", "part-1"]
+
+
+def test_a_module_is_told_where_the_files_of_the_root_are(program):
+    """`open` of a configuration finds them; that of a module is Python's own."""
+    path = program / "dataprovider.py"
+    text = path.read_text()
+    path.write_text(text.replace("@provider", 'open("/trainer_id").close()\n\n\n@provider'))
+    told = {"PADDLE_INIT_TRAINER_ID": "0", "PADDLE_LOG_DIR": "log/trainer-0"}
+    code, log = v1_programs.try_to_train(program, CONFIG, "--num_passes=1", **told)
+    assert code == 2
+    assert (
+        "'/trainer_id'; / is not private to this trainer: import open from "
+        "paddle.trainer_config_helpers, which finds it as log/trainer-0/trainer_id (at: "
+        "dataprovider.py:4)" in log
+    )
+    path.write_text(f"from paddle.trainer_config_helpers import open\n{path.read_text()}")
+    train(program, CONFIG, "--num_passes=1", **told)
+
+
 def test_a_program_runs_unchanged_where_the_root_is_private(program):
     root = program / "root"
     inside = (

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from paddle.v1.recording import current
+from paddle.v1.recording import current, named
 from paddle.v2 import evaluator
 
 __all__: list[str] = []
@@ -23,5 +23,5 @@ def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name in evaluator.__all__:
     if _name.endswith("_evaluator"):
-        globals()[_name] = _recorded(getattr(evaluator, _name))
+        globals()[_name] = _recorded(named(_name, getattr(evaluator, _name)))
         __all__ += [_name]

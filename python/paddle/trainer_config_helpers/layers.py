@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from paddle.v1.recording import current
+from paddle.v1.recording import current, named
 from paddle.v2 import layer, mistake
 from paddle.v2.layer import Layer
 
@@ -96,7 +96,7 @@ for _name in layer.__all__:
     if inspect.isfunction(_made):
         _made = _with_defaults(_name, _made)
     for _v1 in names_of(_name):
-        globals()[_v1] = _made
+        globals()[_v1] = named(_v1, _made) if inspect.isfunction(_made) else _made
         __all__ += [_v1]
 for _name in getattr(layer, "NOT_YET", ()):
     for _v1 in names_of(_name):

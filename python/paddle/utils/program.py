@@ -9,6 +9,7 @@ from paddle import errors
 from paddle.v1 import configuration
 from paddle.v1.configuration import Configuration
 from paddle.v1.guess import Guessed
+from paddle.v1.words import in_v1
 from paddle.v2.topology import Topology
 
 
@@ -23,7 +24,9 @@ def run(name: str, usage: str, work: Callable[[list[str]], None]) -> None:
     except UsageError as error:
         sys.exit(_report(name, f"{error}\n{usage}", 2))
     except errors.Error as error:
-        sys.exit(_report(name, str(error), 2 if isinstance(error, errors.InvalidError) else 1))
+        sys.exit(
+            _report(name, in_v1(str(error)), 2 if isinstance(error, errors.InvalidError) else 1)
+        )
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
             sys.exit(_report(name, f"{error.strerror}: {error.filename}", 1))

@@ -15,6 +15,7 @@ from types import CodeType
 from typing import Any
 
 from paddle import errors
+from paddle.v1 import workspace
 from paddle.v1.recording import Recording, Source, recorded
 from paddle.v1.settings import FLAGS, build_optimizer
 from paddle.v2 import mistake, naming
@@ -62,7 +63,7 @@ class Configuration:
     order is the names of the data layers in the order of a provider's values; outputs are what is
     trained or asked for; extra_layers are what evaluators look at beside them. files has the
     configuration and what it imports. flags are those of `paddle train` that `Settings` gave, asked
-    the names of its arguments.
+    the names of its arguments. end is the line of its last statement.
     """
 
     path: str
@@ -78,13 +79,14 @@ class Configuration:
     data_layers: dict[str, Layer]
     flags: dict[str, Any]
     asked: set[str]
+    end: str
 
     def require_training(self) -> tuple[Optimizer, int]:
         """The optimizer and the batch size, which a training needs."""
         if self.optimizer is None or self.batch_size is None:
             raise errors.InvalidError(
-                f"{self.path} says nothing of how to train; call "
-                "settings(batch_size=…, learning_rate=…, learning_method=…)"
+                "the configuration says nothing of how to train; call settings(batch_size=…, "
+                f"learning_rate=…, learning_method=…) (at: {self.end})"
             )
         return self.optimizer, self.batch_size
 
@@ -179,8 +181,7 @@ def input_order(recording: Recording) -> list[str]:
     """The names of the data layers: as `inputs` says, else as the outputs need them."""
     if not recording.outputs:
         raise errors.InvalidError(
-            "the configuration has no outputs; end it with outputs(cost) "
-            f"(file: {recording.namespace.get('__file__')})"
+            f"the configuration has no outputs; end it with outputs(cost) (at: {recording.end})"
         )
     if recording.inputs is not None:
         return [layer.name for layer in recording.inputs]
@@ -238,6 +239,7 @@ def _finish(path: str, recording: Recording, order: list[str]) -> Configuration:
         data_layers=recording.data_layers,
         flags={name: recording.settings[name] for name in FLAGS if name in recording.settings},
         asked=recording.asked,
+        end=recording.end,
     )
 
 
@@ -273,6 +275,7 @@ def execute(recording: Recording, path: str, code: CodeType) -> None:
 
     naming.reset()
     recording.namespace = {"__name__": "trainer_config", "__file__": path, **names()}
+    recording.end = f"{_shown(path)}:{max(line or 1 for *_, line in code.co_lines())}"
     with recorded(recording):
         run(code, recording)
 
@@ -300,6 +303,8 @@ def explained(error: BaseException, known: Mapping[str, Any]) -> errors.Error:
 def described(error: BaseException) -> str:
     """The type and the text of an exception of a user's code, in one line."""
     text = " ".join(str(error).split())
+    if isinstance(error, OSError):
+        text += workspace.explained(error.filename)
     if isinstance(error, NameError | ModuleNotFoundError) and error.name in _PYTHON_2:
         text += f"; this is Python 3, which has {_PYTHON_2[error.name]}"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

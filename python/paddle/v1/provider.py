@@ -73,7 +73,8 @@ class Providers:
         opened = self.train or self.test
         if opened is None:
             raise errors.InvalidError(
-                "the configuration says nothing of its data; call define_py_data_sources2(...)"
+                "the configuration says nothing of its data; call define_py_data_sources2(...) "
+                f"(at: {recording.end})"
             )
         types: Sequence[InputType] | Mapping[str, InputType] = opened.settings.input_types
         return types

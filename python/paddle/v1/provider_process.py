@@ -192,7 +192,9 @@ class ProviderProcess:
         code = self._process.exitcode
         how = f"exit code {code}"
         if code is not None and code < 0:
-            how = f"signal {signal.Signals(-code).name}"
+            # Real-time signals have no names here.
+            names = (each.name for each in signal.Signals if each == -code)
+            how = f"signal {next(names, -code)}"
         return f"the process of the data provider {self._name} ended ({how})"
 
 

@@ -3,9 +3,10 @@ here, `configuration.read` reads it afterwards."""
 
 import atexit
 import dataclasses
+import functools
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -54,7 +55,8 @@ class Recording:
     """One execution of a configuration.
 
     types are those of the data layers, once they are known. Without them layers are sketched.
-    namespace is what the configuration's names are looked up in.
+    namespace is what the configuration's names are looked up in. end is the line of its last
+    statement, for what it does not say.
     """
 
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -77,6 +79,7 @@ class Recording:
     importing: list[str] = dataclasses.field(default_factory=list)
     imported: list[str] = dataclasses.field(default_factory=list)
     namespace: dict[str, Any] = dataclasses.field(default_factory=dict)
+    end: str = ""
 
     def call_once(self, function: str) -> None:
         """Raises if the configuration has called a function before: which of the two counts?"""
@@ -127,6 +130,19 @@ def fitting_type(name: str, size: int, type: InputType, giver: str) -> InputType
             "them equal"
         )
     return dataclasses.replace(type, dim=size)
+
+
+def named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of `paddle.v2` under its V1 name, by which mistakes in its arguments call it."""
+    if name == function.__qualname__:
+        return function
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **given: Any) -> Any:
+        return function(*arguments, **given)
+
+    call.__name__ = call.__qualname__ = name
+    return mistake.checked_arguments(call)
 
 
 _current: Recording | None = None

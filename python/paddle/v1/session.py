@@ -74,12 +74,8 @@ class Session:
         return figures.evaluators(metrics, self.trainer.get_topology().evaluators)
 
     def require_train(self) -> Data:
-        """The data of training, without which there is none."""
-        if self.train is None:
-            raise errors.InvalidError(
-                f"{self.configuration.path} has no data to train with; give train_list to "
-                "define_py_data_sources2"
-            )
+        """The data of training, which all jobs but a test have."""
+        assert self.train is not None
         return self.train
 
 
@@ -91,6 +87,9 @@ def is_local(command: Command) -> bool:
 def initialize(command: Command) -> None:
     """Tells `paddle.v2` what the command line says; what it does not say, the environment does."""
     given = {name: command.values[name] for name in _OF_INIT if name in command.given}
+    # Figures go where the log goes, if nobody says otherwise.
+    if not os.environ.get("PADDLE_LOG_DIR"):
+        given["log_dir"] = os.environ.get("GLOG_log_dir") or None
     # Servers do not make a training a remote one: --local=0 does, or the environment of a job.
     servers = given.pop("pservers", None)
     if command.seed == 0:
@@ -157,9 +156,11 @@ def open_session(command: Command) -> Session:
     optimizer, batch_size = described.require_training()
     if (providers.test if command.job == "test" else providers.train) is None:
         what = "test" if command.job == "test" else "train"
+        source = described.train or described.test
+        assert source is not None
         raise errors.InvalidError(
-            f"{described.path} has no data to {what} with; give {what}_list to "
-            "define_py_data_sources2"
+            f"there is no data to {what} with; give {what}_list to define_py_data_sources2 "
+            f"(at: {source.place})"
         )
     save_dir = models.save_dir(command)
     topology = Topology(described.outputs, described.extra_layers or None)
@@ -235,8 +236,8 @@ def _shown(type: InputType) -> str:
 def _warn_of_shared_list(described: Configuration) -> None:
     """Trainers that share a workspace and its list all train with all files."""
     settings = config.current()
-    own = os.environ.get("PADDLE_LOG_DIR", "")
-    shares = os.path.basename(own) == f"trainer-{settings.trainer_id}"
+    own = workspace.own_folder(settings.trainer_id)
+    shares = own == os.environ.get("PADDLE_LOG_DIR")
     source = described.train
     if source is None or not isinstance(source.files, str):
         return
@@ -244,7 +245,8 @@ def _warn_of_shared_list(described: Configuration) -> None:
     folder = os.path.dirname(os.path.abspath(path))
     # Nodes of `paddle cluster_train` have a workspace each.
     is_node = os.path.basename(folder) == f"rank-{settings.trainer_id:05d}"
-    is_own = is_node or folder == os.path.abspath(own)
+    # The root of a container is its own.
+    is_own = is_node or folder in ("/", os.path.abspath(own))
     if shares and settings.num_gradient_servers > 1 and not is_own:
         log.warning(
             f"all {settings.num_gradient_servers} trainers share {path}, so each trains with all "

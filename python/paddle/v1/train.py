@@ -91,8 +91,10 @@ def _fail(error: errors.Error, code: int) -> int:
 
 
 def _shown(error: errors.Error) -> str:
-    """The message, without a place in this program: that is no line of the user's."""
-    text = str(error)
+    """The message in V1's words, without a place in this program: that is no line of the user's."""
+    from paddle.v1.words import in_v1
+
+    text = in_v1(str(error))
     file = (error.at or "").rpartition(":")[0]
     if not os.path.exists(file) or not os.path.samefile(file, __file__):
         return text

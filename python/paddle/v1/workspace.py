@@ -3,7 +3,7 @@
 Programs written for the original cloud read `/trainer_id` and `/trainer_count`, and write
 `/train.list` and `/test.list`. Where `/` is private to the trainer these are plain files. Elsewhere
 they are in the workspace, if a launcher has put the first two there for this trainer, else, as
-trainers may share a workspace, in the trainer's own folder of it, `PADDLE_LOG_DIR`.
+trainers may share a workspace, in a folder of this trainer's own among the logs.
 """
 
 import builtins
@@ -32,6 +32,26 @@ def resolve(path: Any) -> Any:
     return moved
 
 
+def explained(path: Any) -> str:
+    """What an error about one of those paths lacks: where the file is here. Empty for others."""
+    if path not in _NAMES:
+        return ""
+    folder = _folder()
+    if folder == "/":
+        return ""
+    here = "; / is not private to this trainer"
+    if folder is None:
+        return f"{here}, and PADDLE_INIT_TRAINER_ID does not say which one it is"
+    moved = os.path.join(folder, path[1:])
+    return f"{here}: import open from paddle.trainer_config_helpers, which finds it as {moved}"
+
+
+def own_folder(rank: int | str) -> str:
+    """The folder of a trainer among the logs, also where all trainers have one PADDLE_LOG_DIR."""
+    folder, name = os.environ.get("PADDLE_LOG_DIR") or "log", f"trainer-{rank}"
+    return folder if os.path.basename(folder) == name else os.path.join(folder, name)
+
+
 def open_file(file: Any, *arguments: Any, **named: Any) -> Any:
     """`open`, as configurations have it."""
     return builtins.open(resolve(file), *arguments, **named)
@@ -48,7 +68,7 @@ def _folder() -> str | None:
             return folder
     if not rank:
         return None
-    own = os.environ.get("PADDLE_LOG_DIR") or "."
+    own = own_folder(rank)
     os.makedirs(own, exist_ok=True)
     for name, text in told.items():
         with builtins.open(os.path.join(own, name), "w", encoding="utf-8") as file:
