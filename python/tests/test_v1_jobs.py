@@ -53,10 +53,12 @@ def test_flags_and_arguments_without_effect_are_told(tmp_path):
     log = train(
         *(tmp_path, CONFIG, "--num_passes=1", "--test_pass=3", "--start_pserver", "--nics=eth0"),
         *("--small_messages=1", "--saving_period=1", "--config_args=bach_size=4", *QUIET),
+        "--rdma_tcp=rdma",
     )
     told = dict(re.findall(r"\] --(\w+) has no effect: (.*)", log))
     assert told == {
         "nics": "the training has no parameter servers; --local=0 is one that has",
+        "rdma_tcp": "parameter servers speak TCP, with the same results",
         "small_messages": "connections send at once",
         "start_pserver": "the training has no parameter servers; --local=0 is one that has",
         "test_pass": "it is for --job=test, and this is train",

@@ -17,7 +17,8 @@ usage: paddle plotcurve [-i LOG] [-o FILE] [KEYS]
   KEYS     what to draw, as AvgCost or classification_error_evaluator; of tests too, where their
            lines have it, and cost for AvgCost [default: AvgCost]"""
 
-_PASS = re.compile(r"Pass=(\d+)\s.*")
+# Of a pass that was saved in its middle, its batches are told too.
+_PASS = re.compile(r"Pass=(\d+)(?:-\d+)?\s.*")
 _TEST = re.compile(r"Test samples=(\d+)\s.*")
 _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
 _WIDTH, _HEIGHT, _MARGIN = 800, 480, 60

@@ -119,6 +119,7 @@ _WITHOUT_EFFECT: list[tuple[str, Any, str]] = [
     ("grad_share_block_num", 64, "gradients are summed in the order of threads"),
     ("rnn_use_batch", False, "recurrent layers choose by themselves"),
     ("allow_only_one_model_on_one_gpu", True, "the build chooses the device"),
+    ("rdma_tcp", "tcp", "parameter servers speak TCP, with the same results"),
     ("small_messages", False, "connections send at once"),
     ("sock_send_buf_size", 41943040, "the system chooses"),
     ("sock_recv_buf_size", 41943040, "the system chooses"),
@@ -138,7 +139,6 @@ _WITHOUT_EFFECT: list[tuple[str, Any, str]] = [
 _ONLY_DEFAULT: list[tuple[str, Any, str]] = [
     ("with_cost", True, "a network is trained and tested with its cost"),
     ("prev_batch_state", False, "recurrent layers begin anew in each batch"),
-    ("rdma_tcp", "tcp", "parameter servers speak TCP alone"),
     ("predict_file", "", "use predict_output_dir"),
     ("feat_file", "", "use predict_output_dir"),
     ("beam_size", 1, "give beam_size to beam_search(...)"),

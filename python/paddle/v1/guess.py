@@ -11,6 +11,7 @@ from typing import Any
 from paddle import errors
 from paddle.v1 import configuration
 from paddle.v1.configuration import Configuration
+from paddle.v1.log import log
 from paddle.v1.provider import Providers
 from paddle.v1.recording import Recording
 from paddle.v2.data_type import DataType, InputType
@@ -34,6 +35,7 @@ class Guessed:
     def __init__(self) -> None:
         self._level = 0
         self._is_guess = False
+        self._is_told = False
 
     def read(self, path: str, arguments: Mapping[str, str]) -> Configuration:
         """Reads a configuration."""
@@ -51,8 +53,15 @@ class Guessed:
     def _find(self, recording: Recording, order: list[str]) -> Any:
         try:
             return Providers().find_types(recording, order)
-        except (errors.Error, OSError):
+        except (errors.Error, OSError) as error:
             self._is_guess = True
+            has_data = (recording.train or recording.test) is not None
+            if has_data and not self._is_told:
+                self._is_told = True
+                log.warning(
+                    "the types of the inputs are guessed, as the data provider cannot be asked: "
+                    f"{error}"
+                )
         layers = _all(recording)
         integers = {parent.name for layer in layers for parent in _looked_up(layer)}
         sequences = _sequences(layers)

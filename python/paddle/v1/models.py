@@ -1,6 +1,7 @@
 """Saved models of `paddle train`: their directories, and what is beside the parameters."""
 
 import os
+import re
 import shutil
 import tempfile
 
@@ -18,6 +19,13 @@ DEFAULT_SAVE_DIR = "./output/model"
 def pass_name(pass_id: int, batch: int | None = None) -> str:
     """`pass-00000`, or `pass-00000-001` in the middle of a pass."""
     return f"pass-{pass_id:05d}" if batch is None else f"pass-{pass_id:05d}-{batch:03d}"
+
+
+def shown_pass(directory: str) -> str:
+    """What the log calls a saved pass: `0`, `0-010` in the middle of it, else the folder's name."""
+    name = os.path.basename(os.path.normpath(directory))
+    found = re.fullmatch(r"pass-(\d+)(-\d+)?", name)
+    return f"{int(found[1])}{found[2] or ''}" if found else name
 
 
 def save_dir(command: Command) -> str:

@@ -37,10 +37,8 @@ def _test(session: Session, data: Data, number: int, directory: str) -> None:
         raise errors.InvalidError(
             f"the data provider gave no sample to test with (at: {data.place})"
         )
-    name = os.path.basename(os.path.normpath(directory))
-    shown = name.removeprefix("pass-").lstrip("0") or "0"
     log.info(
-        f" Pass={shown} samples={samples} AvgCost={figures.number(cost)} "
+        f" Pass={models.shown_pass(directory)} samples={samples} AvgCost={figures.number(cost)} "
         f"Eval: {session.figures(session.native.test_metrics())}"
     )
 

@@ -61,10 +61,7 @@ def _load(session: Session, directory: str) -> None:
 
 def _resume(session: Session, directory: str) -> None:
     if not session.is_local:
-        log.warning(
-            "only values were loaded: the servers keep the state of the optimizer, and begin anew "
-            "unless they restored a checkpoint"
-        )
+        _resume_on_servers(session.native, directory)
         return
     try:
         is_whole = session.native.load_state(directory)
@@ -73,6 +70,22 @@ def _resume(session: Session, directory: str) -> None:
         return
     if not is_whole:
         log.warning(f"the optimizer begins anew: {directory} has only the values of the model")
+
+
+def _resume_on_servers(native: _native.Trainer, directory: str) -> None:
+    """Servers keep the state of the optimizer; the log says whether these have any."""
+    has_begun, *_ = native.resume()
+    cut, _ = native.restored() or (0, 0)
+    if not has_begun and cut == 0:
+        log.warning(
+            f"the optimizer begins anew: the servers have only the values of {directory}, and no "
+            "checkpoint that they were to restore"
+        )
+        return
+    whence = f"checkpoint {cut}" if cut else "the process before this one"
+    log.info(
+        f"the servers go on with the values and the optimizer of {whence}, not with {directory}"
+    )
 
 
 class Reporter:
