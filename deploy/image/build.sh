@@ -4,7 +4,7 @@
 #     deploy/image/build.sh paddlecloud/paddle:v1 paddle.tar
 #
 # More Debian packages may follow, such as openssh-server.
-# `docker load`, `ctr images import` and `skopeo copy docker-archive:` take the archive. It has two
+# `docker load`, `ctr images import` and `skopeo copy oci-archive:` take the archive. It has two
 # layers: Debian with Python, kept in the cache for next time, and what the Dockerfile adds. Needs
 # mmdebstrap, the right to make a root filesystem, and what `make build` leaves.
 set -euo pipefail
@@ -21,12 +21,10 @@ SUITE=bookworm
 PYTHON=3.11
 PACKAGES=python3,python-is-python3,ca-certificates
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/paddlecloud/images
-base=$cache/$SUITE-python$PYTHON
 for package in "$@"; do
     PACKAGES+=,$package
-    base+=-$package
 done
-base+=.tar
+base=$cache/$SUITE-$(printf %s "$PACKAGES" | sha256sum | cut -c1-12).tar
 venv=${VENV:-.venv}
 
 wheels=(dist/*.whl)
