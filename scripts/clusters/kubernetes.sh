@@ -8,20 +8,36 @@ export KUBE_HOME=$CACHE/kubernetes
 # The seed's job asks for four processors, and every node has those of this machine.
 export NODES=3
 
+# What the programs are built of: another one makes a cache cold.
+sources() {
+    (cd "${CLUSTER%/*}" && cat build.sh webhooks.py pause.c */go.mod */go.sum dns/*.go | sha256sum)
+}
+
+# Whether this Go is new enough: it fetches no other.
+check_go() {
+    local needed there
+    needed=$(sed -n 's/^go //p' "${CLUSTER%/*}"/*/go.mod | sort -V | tail -n 1)
+    there=$(GOTOOLCHAIN=local go env GOVERSION)
+    printf '%s\n' "$needed" "${there#go}" | sort -V -C && return
+    echo "the cluster is built by Go $needed or later, and this is ${there#go}: install a newer golang-go" >&2
+    return 1
+}
+
 case $1 in
 install)
     "$CLUSTER" install >/dev/null
     install_packages go golang-go mmdebstrap mmdebstrap
+    check_go
     grep -q ' cgroup ' /proc/mounts || { echo "kubelets here need cgroup v1" >&2; exit 1; }
     unshare --net --pid --mount --fork true
     ;;
 cached)
-    [ -e "$KUBE_HOME/built" ] && [ -x "$KUBE_HOME/bin/helm" ]
+    [ "$(cat "$KUBE_HOME/built" 2>/dev/null)" = "$(sources)" ]
     ;;
 build)
     # Go keeps what it compiled, so a build that was stopped goes on.
     "$CLUSTER" build
-    touch "$KUBE_HOME/built"
+    sources >"$KUBE_HOME/built"
     ;;
 seconds)
     echo 1800

@@ -21,9 +21,11 @@ directory=
 running=
 stop() {
     [ -n "$running" ] || return 0
-    bash "scripts/clusters/$running.sh" stop "$directory" || true
-    rm -rf "$directory"
+    local name=$running status=0
     running=
+    bash "scripts/clusters/$name.sh" stop "$directory" || status=$?
+    rm -rf "$directory"
+    return $status
 }
 trap stop EXIT
 trap 'exit 130' INT TERM
@@ -105,7 +107,10 @@ for name in "${CLUSTERS[@]}"; do
     else
         status=0
         run "$name" || status=$?
-        stop
+        if ! stop; then
+            echo "what $name started could not be stopped" >&2
+            [ $status -ne 0 ] || status=1
+        fi
         if [ -n "$limit" ] && { [ $status -eq 124 ] || [ $status -eq 137 ]; }; then
             unreached+=("$name: its stories did not end within the time limit")
         fi
