@@ -39,6 +39,21 @@ def test_a_layer_may_have_more_ids_than_the_provider_gives(tmp_path):
     )
 
 
+def test_tests_may_have_fewer_ids_than_the_training(tmp_path):
+    v1_programs.write(tmp_path, "init_hook=hook")
+    hook = (
+        "def hook(settings, is_train, **_):\n"
+        "    settings.input_types = list(settings.input_types)\n"
+        "    settings.input_types[1] = integer_value_sequence(20 if is_train else 19)\n\n\n"
+    )
+    change(tmp_path, "@provider(", f"{hook}@provider(", "dataprovider.py")
+    log = train(tmp_path, CONFIG, "--num_passes=1", *QUIET)
+    told = (
+        "data layer 'word' has size 20 but the data provider of the tests gives ids below 19 (at:"
+    )
+    assert log.count(told) == log.count("ids below") == 1
+
+
 def test_ids_of_a_layer_of_size_1_are_those_of_the_provider(tmp_path):
     v1_programs.write(tmp_path)
     log = train(tmp_path, CONFIG, "--num_passes=1", *QUIET)

@@ -196,7 +196,7 @@ def _check_types(described: Configuration, providers: Providers) -> None:
     """
     first, second = providers.train or providers.test, providers.test
     assert first is not None
-    layers = described.data_layers
+    layers, trained = described.data_layers, dict(zip(first.names, first.types, strict=False))
     for name, type in zip(first.names, first.types, strict=False):
         fed = layers[name].type if name in layers else None
         if fed is not None and type.type == DataType.Index and _is_below(type, fed):
@@ -213,10 +213,15 @@ def _check_types(described: Configuration, providers: Providers) -> None:
         )
     for name, type in zip(second.names, second.types, strict=True):
         fed = layers[name].type if name in layers else None
-        if fed is None or type == fed:
+        if fed is None or type in (fed, trained.get(name)):
             continue
         is_fewer = type.type == DataType.Index and _is_below(type, fed)
-        if (type.type, type.seq_type) != (fed.type, fed.seq_type) or not is_fewer:
+        if is_fewer and (type.type, type.seq_type) == (fed.type, fed.seq_type):
+            log.warning(
+                f"data layer {name!r} has size {fed.dim} but the data provider of the tests gives "
+                f"ids below {type.dim} (at: {layers[name].place})"
+            )
+        else:
             raise errors.InvalidError(
                 f"the data provider of the tests gives {name!r} as {_shown(type)} but the network "
                 f"is trained with {_shown(fed)}; make them equal (at: {second.place})"
