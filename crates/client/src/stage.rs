@@ -7,7 +7,7 @@ use crate::client::get;
 use crate::config::Datacenter;
 use crate::files::in_parallel;
 use crate::files::receive::checked;
-use crate::retry::{self, OUTAGE_MAX, Repeat};
+use crate::retry::{self, ATTEMPTS_MAX, OUTAGE_MAX, Repeat};
 use crate::transport::{Call, Content, Transport};
 use contract::api::cluster_train::{Awaited, NodeQuery, SCHEME, Share, SharedFile, Stage};
 use contract::api::path;
@@ -156,10 +156,14 @@ impl Receiver {
                 failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
             }
         });
-        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(error) => Err(error),
-            None => Ok(()),
+        let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) else {
+            return Ok(());
+        };
+        for file in &share.files {
+            // Those that were whole have another name.
+            let _ = std::fs::remove_file(partial(workspace, file));
         }
+        Err(error)
     }
 
     fn fetch_part(
@@ -179,8 +183,22 @@ impl Receiver {
     }
 
     /// Sends a file of the results, to a path below `output/rank-N` or `log/rank-N`. A file that
-    /// grows meanwhile is sent as far as it was at first.
+    /// grows meanwhile is sent as far as it was at first. One that arrives damaged, because the
+    /// network or another writer has changed it on its way, is read and sent again.
     pub fn send_result(&self, file: &Path, name: &str) -> Result<()> {
+        let mut attempt = 1;
+        loop {
+            match self.send_once(file, name) {
+                Err(error) if error.kind() == Kind::Damaged && attempt < ATTEMPTS_MAX => {
+                    (self.notice)(&format!("{name}: {}", error.message()));
+                    attempt += 1;
+                }
+                sent => return sent,
+            }
+        }
+    }
+
+    fn send_once(&self, file: &Path, name: &str) -> Result<()> {
         let unreadable =
             |source| Error::io("cannot read a result", source).with("file", file.display());
         let source = File::open(file).map_err(unreadable)?;
@@ -296,6 +314,7 @@ fn unwritable(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
 
     #[test]
     fn files_that_are_not_whole_have_names_of_no_other_file() {
@@ -369,15 +388,65 @@ mod tests {
     fn server(status: &'static str, body: &'static str) -> String {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        std::thread::spawn(move || {
-            let (mut connection, _) = listener.accept().unwrap();
-            let _ = connection.read(&mut [0; 4096]).unwrap();
-            let length = body.len();
-            let head =
-                format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close");
-            connection.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).unwrap();
-        });
+        std::thread::spawn(move || answer(&listener, status, body));
         url
+    }
+
+    /// Answers one request, when all of it is here; its body.
+    fn answer(listener: &std::net::TcpListener, status: &str, body: &str) -> Vec<u8> {
+        let (connection, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(connection);
+        let (mut line, mut length) = (String::new(), 0);
+        while reader.read_line(&mut line).unwrap() > 2 {
+            if let Some(text) = line.to_lowercase().strip_prefix("content-length:") {
+                length = text.trim().parse().unwrap();
+            }
+            line.clear();
+        }
+        let mut content = vec![0; length];
+        reader.read_exact(&mut content).unwrap();
+        let length = body.len();
+        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close");
+        reader.get_mut().write_all(format!("{head}\r\n\r\n{body}").as_bytes()).unwrap();
+        content
+    }
+
+    #[test]
+    fn a_result_that_arrives_damaged_is_sent_again_and_not_for_ever() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let receiver =
+            receiver(&stage(format!("http://{}", listener.local_addr().unwrap()), vec![]));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "Pass=0\n").unwrap();
+        let damaged = r#"{"kind":"damaged","message":"send it again","context":{}}"#;
+        let sent = std::thread::scope(|scope| {
+            let sent = scope.spawn(|| receiver.send_result(file.path(), "log/rank-00000/a"));
+            answer(&listener, "422 Unprocessable Entity", damaged);
+            assert_eq!(answer(&listener, "204 No Content", ""), b"Pass=0\n");
+            sent.join().unwrap()
+        });
+        sent.unwrap();
+        let error = std::thread::scope(|scope| {
+            let sent = scope.spawn(|| receiver.send_result(file.path(), "log/rank-00000/a"));
+            for _ in 0..ATTEMPTS_MAX {
+                answer(&listener, "422 Unprocessable Entity", damaged);
+            }
+            sent.join().unwrap().unwrap_err()
+        });
+        assert_eq!(error.kind(), Kind::Damaged);
+    }
+
+    #[test]
+    fn a_share_that_cannot_be_fetched_leaves_no_halves() {
+        let refusal = r#"{"kind":"conflict","message":"the file was changed","context":{}}"#;
+        let receiver = receiver(&stage(server("409 Conflict", refusal), vec![]));
+        let file = |number, target: &str| SharedFile { number, target: target.into(), bytes: 6 };
+        let share = Share { files: vec![file(0, "train/a")], ..Share::default() };
+        let workspace = tempfile::tempdir().unwrap();
+        let fetched = receiver.fetch(&share, workspace.path(), |_, _| Ok(()));
+        assert_eq!(fetched.unwrap_err().kind(), Kind::Conflict);
+        let left: Vec<_> = std::fs::read_dir(workspace.path()).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1, "the folder of the data alone: {left:?}");
     }
 
     /// A machine has addresses that lead nowhere from others, or to somebody else.

@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Whether the node is to end.
 #[derive(Debug, Clone)]
-pub(super) struct Ending(Arc<AtomicBool>);
+pub(super) struct Ending(pub(super) Arc<AtomicBool>);
 
 /// How often the flag is looked at by who waits for it.
 const LOOK: Duration = Duration::from_millis(50);

@@ -3,6 +3,7 @@
 //! ends it, and the job: half a workspace would train something else.
 
 use super::ending::Ending;
+use super::results::Results;
 use super::trainer::Ended;
 use super::workspace::Workspace;
 use super::{say, trainer};
@@ -14,7 +15,7 @@ const CALL: &str = "set -e; hook=$1; shift; . \"$hook\"; \
                     if declare -F private_script > /dev/null; then private_script \"$@\"; fi";
 
 /// Runs the hook, if there is one.
-pub(super) fn run(workspace: &Workspace, ending: &Ending) -> Result<()> {
+pub(super) fn run(workspace: &Workspace, results: &Results, ending: &Ending) -> Result<()> {
     let Some(thirdparty) = &workspace.thirdparty else { return Ok(()) };
     let hook = thirdparty.join("before_hook.sh");
     if !hook.is_file() {
@@ -26,7 +27,7 @@ pub(super) fn run(workspace: &Workspace, ending: &Ending) -> Result<()> {
     command.current_dir(&workspace.root).envs(workspace.environment());
     // It has no business with the receiver.
     command.env_remove(contract::env::STAGE);
-    let Ended { code, asked } = trainer::run(command, workspace, ending, None)?;
+    let Ended { code, asked } = trainer::run(command, workspace, results, ending)?;
     match code {
         0 => Ok(()),
         _ if asked => Err(Error::new(Kind::Interrupted, "asked to end while before_hook.sh ran")),

@@ -31,6 +31,9 @@ pub(crate) struct Args {
 /// How often it is asked whether the other nodes are ready, and how often it is said who is not.
 const ASK: Duration = Duration::from_secs(1);
 const SAY: Duration = Duration::from_secs(30);
+/// How long the other nodes are waited for. They fetch as much as this one; what is left is their
+/// hook, which may install programs.
+const OTHERS_MAX: Duration = Duration::from_secs(4 * 3600);
 
 /// Runs the node to its end; the exit code is that of the training.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -43,30 +46,30 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     // Before this there is nothing to send, and a signal ends the process.
     let ending = Ending::listen(flag)?;
     let results = Results::new(receiver, &workspace, &share.save_dir, rank);
-    let prepared = workspace
+    let ended = workspace
         .stage(results.receiver(), &share)
-        .and_then(|()| hook::run(&workspace, &ending))
+        .and_then(|()| hook::run(&workspace, &results, &ending))
         .and_then(|()| try_results(&workspace, &results))
-        .and_then(|()| wait_for_others(results.receiver(), &ending));
-    if let Err(error) = prepared {
+        .and_then(|()| wait_for_others(|| results.receiver().ready(), &ending, OTHERS_MAX))
+        .and_then(|()| trainer::train(&workspace, &args.flags, &results, &ending));
+    if let Err(error) = &ended {
         // Whoever looks at the results finds the reason there, too.
-        let text = format!("paddle: {}\n", error.chain());
-        let _ = workspace.note(&text);
-        let _ = results.send_all();
-        // Another code would say that somebody has called this program in a wrong way.
-        cli::exit::report("paddle", &about(error));
-        return Ok(ExitCode::FAILURE);
+        let _ = workspace.note(&format!("paddle: {}\n", error.chain()));
     }
-    let code = trainer::train(&workspace, &args.flags, &results, &ending)?;
     let sent = results.send_all();
     workspace.clean();
-    match (code, sent) {
-        (0, Err(error)) => Err(about(error)),
-        (code, Err(error)) => {
+    match (ended, sent) {
+        (Err(error), _) => {
+            // Another code would say that somebody has called this program in a wrong way.
+            cli::exit::report("paddle", &about(error));
+            Ok(ExitCode::FAILURE)
+        }
+        (Ok(0), Err(error)) => Err(about(error)),
+        (Ok(code), Err(error)) => {
             say(&format!("results are missing: {}", error.chain()));
             Ok(exit(code))
         }
-        (code, Ok(())) => Ok(exit(code)),
+        (Ok(code), Ok(())) => Ok(exit(code)),
     }
 }
 
@@ -111,21 +114,30 @@ fn stage() -> Result<Stage> {
 }
 
 /// Servers wait ten minutes for a trainer; the data of one may take longer than that of another.
-fn wait_for_others(receiver: &Receiver, ending: &Ending) -> Result<()> {
-    let mut said = Instant::now();
+fn wait_for_others(
+    ask: impl Fn() -> Result<Vec<u32>>,
+    ending: &Ending,
+    patience: Duration,
+) -> Result<()> {
+    let began = Instant::now();
+    let mut said = began;
     loop {
         ending.check("while waiting for other nodes")?;
-        let awaited = receiver.ready()?;
+        let awaited = ask()?;
         if awaited.is_empty() {
             return Ok(());
         }
+        let ranks = || awaited.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        if began.elapsed() >= patience {
+            let message = "other nodes still fetch data or run their hook, and were waited for \
+                           long enough: see their logs";
+            return Err(Error::new(Kind::Timeout, message)
+                .with("nodes", ranks())
+                .with("seconds", patience.as_secs()));
+        }
         if said.elapsed() >= SAY {
             said = Instant::now();
-            let ranks: Vec<String> = awaited.iter().map(u32::to_string).collect();
-            say(&format!(
-                "waiting for nodes {}, which fetch data or run their hook",
-                ranks.join(", ")
-            ));
+            say(&format!("waiting for nodes {}, which fetch data or run their hook", ranks()));
         }
         std::thread::sleep(ASK);
     }
@@ -141,5 +153,19 @@ fn unusable(path: &std::path::Path) -> impl Fn(std::io::Error) -> Error + '_ {
             }
             _ => error,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_never_get_ready_are_named_in_the_end() {
+        let ending = Ending(Arc::default());
+        let wait =
+            |awaited: &[u32]| wait_for_others(|| Ok(awaited.to_vec()), &ending, Duration::ZERO);
+        wait(&[]).unwrap();
+        insta::assert_snapshot!(wait(&[1, 3]).unwrap_err(), @"other nodes still fetch data or run their hook, and were waited for long enough: see their logs (nodes: 1, 3, seconds: 0)");
     }
 }

@@ -1,5 +1,6 @@
-//! What a node sends: `log/rank-N` from every node, and `output/rank-00000` from the first. While it
-//! trains, node 0 sends what is new every few seconds, so that it can be looked at.
+//! What a node sends: `log/rank-N` from every node, and `output/rank-00000` from the first. While its
+//! hook runs and while it trains, node 0 sends what is new every few seconds, so that it can be looked
+//! at.
 
 use super::say;
 use super::workspace::Workspace;
@@ -56,10 +57,11 @@ impl Results {
         &self.0.receiver
     }
 
-    /// Sends what is new of the first node, beside the training; what fails is sent again later. And
-    /// says again that this node is ready: a receiver that was started again has forgotten it, and
-    /// another node may still have to hear it.
+    /// Sends what is new of the first node, beside its program; what fails is sent again later.
     pub(super) fn send_news(&self) {
+        if self.0.rank > 0 {
+            return;
+        }
         let folders = Arc::clone(&self.0);
         std::thread::spawn(move || {
             let mut sent = match folders.sent.try_lock() {
@@ -67,10 +69,6 @@ impl Results {
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => return,
             };
-            let _ = folders.receiver.ready();
-            if folders.rank > 0 {
-                return;
-            }
             if let Err(error) = folders.send(&mut sent, true) {
                 say(&format!("results are sent later: {}", error.message()));
             }
