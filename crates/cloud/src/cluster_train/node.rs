@@ -24,21 +24,17 @@ use contract::secret::Secret;
 use contract::state::State as _;
 use contract::{Error, Kind, Result};
 use scheduler::meeting;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is remembered of jobs whose nodes ask, and may be forgotten at any time.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
-    /// Those whose workspaces are ready. They say so again every few seconds.
-    ready: Mutex<HashMap<String, BTreeSet<u32>>>,
     /// Plans, which never change.
     plans: Mutex<HashMap<String, Arc<Plan>>>,
 }
 
-/// More jobs than are staged at the same time.
-const READY_MAX: usize = 10_000;
 /// A plan may have many files, and every part of a file is asked for by itself.
 const PLANS_MAX: usize = 32;
 
@@ -207,12 +203,7 @@ pub(crate) async fn ready(
     Body(query): Body<NodeQuery>,
 ) -> Answer<Json<Awaited>> {
     node.check(query.rank)?;
-    let mut ready = lock(&cloud.nodes.ready);
-    if ready.len() >= READY_MAX {
-        ready.clear();
-    }
-    let here = ready.entry(node.job.uid.clone()).or_default();
-    here.insert(query.rank);
+    let here = store::ready(&cloud.database, &node.job.uid, query.rank).await?;
     let ranks = (0..node.plan.nodes).filter(|rank| !here.contains(rank)).collect();
     Ok(Json(Awaited { ranks }))
 }
