@@ -5,7 +5,7 @@ use super::node;
 use super::plan::{self, INIT_MODEL, Part, Plan};
 use super::source::SourceName;
 use super::wish::{self, Output, Wish};
-use crate::config::QueueConfig;
+use crate::config::{BackendKind, DatacenterConfig, QueueConfig};
 use crate::datacenters::Datacenter;
 use crate::http::Caller;
 use crate::jobs::row::JobRow;
@@ -21,8 +21,6 @@ use contract::{Error, Kind, Result};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Memory of a trainer where its queue does not say: people cannot ask for more.
-const MEMORY: Quantity = Quantity::from_milli((2 << 30) * 1000);
 /// How long nodes have to send their results when they are told to end.
 const GRACE_SECONDS: u64 = 60;
 
@@ -42,10 +40,12 @@ pub(super) async fn accept(
         return Err(Error::invalid(message).with("num_nodes", asked.num_nodes));
     }
     let (place, queue) = place(cloud, &asked)?;
+    check_place(&place.config)?;
     // Asked again: the answer was lost, and the data may look different by now.
     if let Some(row) = jobs::known(cloud, caller, &place.name, &asked.request).await? {
         return accepted(cloud, row).await;
     }
+    check_isolation(cloud.is_isolated, cloud.config.trusts_configurations)?;
     let mut spec = describe(&asked, queue)?;
     if let Some(queue) = queue {
         // Before anything takes long.
@@ -67,7 +67,7 @@ pub(super) async fn accept(
     let mut wish = wish::wish(&evaluated.cluster)?;
     if !cloud.is_isolated {
         let note = "the configuration was evaluated with the server's own rights: this machine \
-                    cannot keep programs apart";
+                    cannot keep programs apart, and its administrator trusts them";
         wish.notes.push(note.to_owned());
     }
     wish.notes.extend(node::warning(cloud, place.config.backend)?);
@@ -91,7 +91,13 @@ pub(super) async fn accept(
             {
                 attempts += 1;
             }
-            submitted => return Ok(answer(&submitted?.0, &plan)),
+            submitted => {
+                return match submitted? {
+                    (row, true) => Ok(answer(&row, &plan)),
+                    // The same request was faster, and may have found other data.
+                    (row, false) => accepted(cloud, row).await,
+                };
+            }
         }
     }
 }
@@ -114,6 +120,29 @@ fn answer(row: &JobRow, plan: &Plan) -> Accepted {
         test: plan.amount(Part::Test),
         notes: plan.notes.clone(),
     }
+}
+
+/// Refuses a place whose jobs do not fetch data, before anything takes long.
+fn check_place(config: &DatacenterConfig) -> Result<()> {
+    if config.backend != BackendKind::Kubernetes {
+        return Ok(());
+    }
+    let message = "cluster_train does not run on Kubernetes: pods do not fetch their data; use a \
+                   queue of another datacenter (--where), or mount the data and use `paddlecloud \
+                   submit`";
+    Err(Error::new(Kind::Unsupported, message).with("datacenter", &config.name))
+}
+
+/// Refuses to execute what a user sent with the rights of this server, unless somebody wants that.
+fn check_isolation(is_isolated: bool, is_trusting: bool) -> Result<()> {
+    if is_isolated || is_trusting {
+        return Ok(());
+    }
+    let message = "this receiver cannot keep programs apart from itself, and would execute the \
+                   configuration with its own rights: its administrator starts it as root on a \
+                   kernel with namespaces, or sets `trusts_configurations: true` if all users are \
+                   trusted";
+    Err(Error::new(Kind::Unsupported, message).with("field", "trusts_configurations"))
 }
 
 /// The submitter of the original is the part of a mail address before its `@`.
@@ -195,8 +224,7 @@ fn describe(asked: &ClusterTrain, queue: Option<&QueueConfig>) -> Result<JobSpec
         grace_seconds: GRACE_SECONDS,
         ..JobSpec::default()
     };
-    spec.resources.trainer.cpu = node.cpu;
-    spec.resources.trainer.memory = Some(node.memory.unwrap_or(MEMORY));
+    (spec.resources.trainer, spec.resources.pserver) = node.shares();
     if use_gpu {
         spec.resources.trainer.gpu = node.gpu.unwrap_or(Quantity::whole(1));
     }
@@ -250,4 +278,24 @@ fn apply(
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_whose_jobs_fetch_nothing_is_refused() {
+        let mut config = DatacenterConfig::local("pods");
+        check_place(&config).unwrap();
+        config.backend = BackendKind::Kubernetes;
+        insta::assert_snapshot!(check_place(&config).unwrap_err(), @"cluster_train does not run on Kubernetes: pods do not fetch their data; use a queue of another datacenter (--where), or mount the data and use `paddlecloud submit` (datacenter: pods)");
+    }
+
+    #[test]
+    fn a_configuration_is_executed_with_the_servers_rights_only_if_somebody_wants_that() {
+        check_isolation(true, false).unwrap();
+        check_isolation(false, true).unwrap();
+        insta::assert_snapshot!(check_isolation(false, false).unwrap_err(), @"this receiver cannot keep programs apart from itself, and would execute the configuration with its own rights: its administrator starts it as root on a kernel with namespaces, or sets `trusts_configurations: true` if all users are trusted (field: trusts_configurations)");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{BackendKind, DatacenterConfig};
 use contract::api::cluster::{NodeKind, Queue, clock};
-use contract::job::{JobSpec, Priority};
+use contract::job::{JobSpec, Priority, Resources};
 use contract::name::check_queue;
 use contract::quantity::Quantity;
 use contract::{Error, Kind, Result};
@@ -33,18 +33,50 @@ pub struct QueueConfig {
     pub ranks: Option<u32>,
 }
 
-/// What a node of a queue is. A training of `paddle cluster_train` gets all of it.
+/// What a node of a queue is. A training of `paddle cluster_train` gets all of it: a part for its
+/// parameter server, the rest for its trainer. Other jobs say themselves what they need.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NodeConfig {
     /// `cpu` or `gpu`: what trainings compute on there.
     pub kind: NodeKind,
-    /// Cores of a trainer that says nothing.
+    /// Its cores.
     pub cpu: Option<Quantity>,
-    /// Memory of a trainer that says nothing.
+    /// Its memory.
     pub memory: Option<Quantity>,
     /// Devices of a trainer on them.
     pub gpu: Option<Quantity>,
+    /// The part of the cores for the parameter server; absent for a core, or a quarter of fewer
+    /// than four.
+    pub pserver_cpu: Option<Quantity>,
+    /// The part of the memory for the parameter server; absent for a quarter.
+    pub pserver_memory: Option<Quantity>,
+}
+
+/// Memory of a trainer, and of a parameter server, where their queue does not say: people cannot
+/// ask for more.
+const MEMORY: Quantity = Quantity::from_milli((2 << 30) * 1000);
+
+impl NodeConfig {
+    /// What the trainer and the parameter server of a training get.
+    pub(crate) fn shares(&self) -> (Resources, Resources) {
+        let rest = |all: Quantity, part: Option<Quantity>| {
+            let part = part.map_or(0, Quantity::cores_milli);
+            Quantity::from_milli(all.cores_milli().saturating_sub(part))
+        };
+        let quarter = |all: Quantity| Quantity::from_milli(all.cores_milli() / 4);
+        let server = Resources {
+            cpu: self.pserver_cpu.or(self.cpu.map(|all| quarter(all).min(Quantity::whole(1)))),
+            memory: self.pserver_memory.or(self.memory.map(quarter)),
+            ..Resources::default()
+        };
+        let trainer = Resources {
+            cpu: self.cpu.map(|all| rest(all, server.cpu)),
+            memory: Some(self.memory.map_or(MEMORY, |all| rest(all, server.memory))),
+            ..Resources::default()
+        };
+        (trainer, Resources { memory: server.memory.or(Some(MEMORY)), ..server })
+    }
 }
 
 impl QueueConfig {
@@ -75,6 +107,21 @@ impl QueueConfig {
         }
         if self.node.kind == NodeKind::Cpu && self.node.gpu.is_some() {
             return refuse("node.gpu", "a node of kind cpu has no devices");
+        }
+        let NodeConfig { cpu, memory, pserver_cpu, pserver_memory, .. } = &self.node;
+        for (field, part, all) in [
+            ("node.pserver_cpu", pserver_cpu, cpu),
+            ("node.pserver_memory", pserver_memory, memory),
+        ] {
+            if *part == Some(Quantity::ZERO) {
+                return refuse(field, "use more than 0, or leave it out");
+            }
+            if part.is_some_and(|part| all.is_some_and(|all| part >= all)) {
+                return refuse(
+                    field,
+                    "it is a part of what the node has: leave some to the trainer",
+                );
+            }
         }
         if !self.hosts.is_empty() && datacenter.backend != BackendKind::Ssh {
             return refuse("hosts", "only backend ssh has hosts");
@@ -155,7 +202,6 @@ impl DatacenterConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use contract::job::Resources;
 
     fn refusal(queue: &str, spec: &JobSpec) -> String {
         let queue: QueueConfig = serde_yaml_ng::from_str(queue).unwrap();
@@ -191,6 +237,28 @@ mod tests {
     }
 
     #[test]
+    fn a_trainer_and_its_server_share_their_node() {
+        let check = |node: &str, trainer: (&str, &str), server: (&str, &str)| {
+            let node: NodeConfig = serde_yaml_ng::from_str(node).unwrap();
+            let shown = |own: Resources| {
+                let text = |amount: Option<Quantity>| {
+                    amount.map_or_else(String::new, |amount| amount.to_string())
+                };
+                (text(own.cpu), text(own.memory))
+            };
+            let (own, other) = node.shares();
+            let owned = |(cpu, memory): (&str, &str)| (cpu.to_owned(), memory.to_owned());
+            assert_eq!((shown(own), shown(other)), (owned(trainer), owned(server)));
+        };
+        check("{cpu: 16, memory: 60Gi}", ("15", "45Gi"), ("1", "15Gi"));
+        check("{cpu: 2}", ("1500m", "2Gi"), ("500m", "2Gi"));
+        check("{}", ("", "2Gi"), ("", "2Gi"));
+        check("{pserver_memory: 8Gi}", ("", "2Gi"), ("", "8Gi"));
+        let both = "{cpu: 16, memory: 60Gi, pserver_cpu: 4, pserver_memory: 30Gi}";
+        check(both, ("12", "30Gi"), ("4", "30Gi"));
+    }
+
+    #[test]
     fn a_queue_has_only_what_its_backend_has() {
         let error = |yaml: &str| {
             let config: DatacenterConfig = serde_yaml_ng::from_str(yaml).unwrap();
@@ -207,6 +275,10 @@ mod tests {
         insta::assert_snapshot!(
             error("{name: dc, queues: [{name: a, partition: p}]}"),
             @"queues.partition: only backend slurm has partitions (queue: a, datacenter: dc)"
+        );
+        insta::assert_snapshot!(
+            error("{name: dc, queues: [{name: a, node: {memory: 4Gi, pserver_memory: 4Gi}}]}"),
+            @"queues.node.pserver_memory: it is a part of what the node has: leave some to the trainer (queue: a, datacenter: dc)"
         );
     }
 }

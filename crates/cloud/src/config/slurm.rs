@@ -17,8 +17,8 @@ pub struct SlurmConfig {
     pub account: String,
     /// The quality of service.
     pub qos: String,
-    /// The quality of service of jobs with a priority. A job whose priority has none here is only
-    /// put before others by the cloud itself.
+    /// The quality of service of jobs with a priority. Without one here, `low` makes way in Slurm's
+    /// queue too, by `--nice`, and `high` counts only among those that wait in the cloud.
     pub priorities: BTreeMap<Priority, String>,
     /// Which nodes: features, as `sbatch --constraint` takes them.
     pub constraint: String,

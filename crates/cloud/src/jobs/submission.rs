@@ -1,7 +1,7 @@
 //! A job of the cloud as one that a backend takes. Pure: what it depends on is in [`Surroundings`].
 
 use super::row::JobRow;
-use crate::config::{BackendKind, DatacenterConfig};
+use crate::config::{BackendKind, DatacenterConfig, SlurmConfig};
 use contract::api::quota::Limits;
 use contract::job::{JobSpec, Priority};
 use contract::path::PfsPath;
@@ -107,9 +107,12 @@ pub(crate) fn submission(row: &JobRow, around: &Surroundings<'_>) -> Result<Subm
 fn spec(row: &JobRow, config: &DatacenterConfig) -> JobSpec {
     let mut spec = row.spec.clone();
     spec.queue = String::new();
-    // Slurm has a queue too, where a priority that it knows counts once more.
-    let priorities = config.slurm.as_ref().map(|slurm| &slurm.priorities);
-    if !priorities.is_some_and(|known| known.contains_key(&spec.priority)) {
+    // Slurm has a queue too, where a priority that it knows counts once more: a low one is known
+    // everywhere, as `nice`.
+    let counts = |slurm: &SlurmConfig| {
+        spec.priority == Priority::Low || slurm.priorities.contains_key(&spec.priority)
+    };
+    if !config.slurm.as_ref().is_some_and(counts) {
         spec.priority = Priority::Normal;
     }
     // Jobs share a machine, so the documented port is only where a job has machines of its own.
