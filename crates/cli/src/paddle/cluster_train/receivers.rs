@@ -52,7 +52,7 @@ impl Receivers {
             match check_health(receiver, PATIENCE) {
                 Ok(()) => return self.client(receiver),
                 Err(error) => {
-                    say(&format!("the receiver {receiver} is not there: {}", error.message()));
+                    absent(receiver, &error);
                     why = error.message().to_owned();
                 }
             }
@@ -70,8 +70,9 @@ impl Receivers {
         let Some((list, _)) = &self.list else { return ask(Client::open(&self.profile)?) };
         let (mut unknown, mut unasked) = (None, Vec::new());
         for receiver in list {
-            let client = check_health(receiver, PATIENCE).and_then(|()| self.client(receiver));
-            match client.map(&ask) {
+            let is_there =
+                check_health(receiver, PATIENCE).inspect_err(|error| absent(receiver, error));
+            match is_there.and_then(|()| self.client(receiver)).map(&ask) {
                 Ok(Ok(found)) => return Ok(found),
                 Ok(Err(error)) if error.kind() == Kind::NotFound => unknown = Some(error),
                 Ok(Err(error)) | Err(error) => unasked.push((receiver, error)),
@@ -97,6 +98,10 @@ impl Receivers {
 /// A line for whoever watches, beside the output.
 pub(super) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+fn absent(receiver: &Endpoint, error: &Error) {
+    say(&format!("the receiver {receiver} is not there: {}", error.message()));
 }
 
 /// The file beside the script on the PATH, or beside this program.
