@@ -40,8 +40,6 @@ pub struct Node {
     pub owns_workspace: bool,
     /// Variables of its replicas, unless the job sets them.
     pub env: BTreeMap<String, String>,
-    /// Its GPUs that are the job's, in the words of CUDA, where somebody has said so.
-    pub gpus: Vec<String>,
 }
 
 /// A job with all its replicas.
@@ -474,7 +472,6 @@ mod tests {
             directory: "/home/paddle/JOB".into(),
             owns_workspace: true,
             env: [("LD_LIBRARY_PATH".to_owned(), "/usr/local/cuda/lib64".to_owned())].into(),
-            gpus: Vec::new(),
         }
     }
 

@@ -30,9 +30,8 @@ pub(crate) struct Args {
 
 /// How long programs may take to end that Slurm has told to: longer than its KillWait usually is.
 const LAST: Duration = Duration::from_secs(120);
-/// The node's name in Slurm, and the GPUs that it gave to the job there.
+/// The node's name in Slurm.
 const NODE: &str = "SLURMD_NODENAME";
-const GPUS: &str = "CUDA_VISIBLE_DEVICES";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     cli::logging::start(None, "")?;
@@ -78,13 +77,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// How this agent introduces itself.
 fn member(args: &Args, rank: &Rank, directory: &Path) -> Result<Member> {
-    // Two levels below what is this node's alone: supervisors note there who has which GPU.
-    let own = rank::member(rank, directory.join("job").join("machine"), &args.nics)?;
-    let gpus = std::env::var(GPUS).unwrap_or_default();
-    let gpus = gpus.split(',').map(str::trim).filter(|name| !name.is_empty());
-    Ok(Member {
-        machine: std::env::var(NODE).unwrap_or(own.machine),
-        gpus: gpus.map(str::to_owned).collect(),
-        ..own
-    })
+    let own = rank::member(rank, directory.join("machine"), &args.nics)?;
+    Ok(Member { machine: std::env::var(NODE).unwrap_or(own.machine), ..own })
 }

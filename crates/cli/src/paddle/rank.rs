@@ -76,7 +76,6 @@ pub(crate) fn member(rank: &Rank, directory: PathBuf, nic: &str) -> Result<Membe
         address,
         paddle: crate::this_program()?.program.to_string_lossy().into_owned(),
         directory,
-        gpus: Vec::new(),
     })
 }
 

@@ -2,6 +2,7 @@
 //! what it does, and the messages that it takes, are in `scheduler::supervisor`.
 
 use contract::Result;
+use scheduler::supervisor::gpu::{Pool, VISIBLE};
 use scheduler::supervisor::{guard, keeper};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -11,6 +12,9 @@ pub(crate) struct Args {
     /// The job's directory on this host
     #[arg(long, value_name = "DIR")]
     directory: PathBuf,
+    /// Where it is noted who has which GPU of this host
+    #[arg(long, value_name = "DIR")]
+    gpus: PathBuf,
     /// Use a PID namespace where that is permitted
     #[arg(long)]
     namespace: bool,
@@ -28,11 +32,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     cli::logging::start(None, "")?;
     if args.keeper {
-        let kept = keeper::run(&args.directory, args.in_namespace, args.patient);
+        let gpus = Pool::new(args.gpus.clone(), &std::env::var(VISIBLE).unwrap_or_default());
+        let kept = keeper::run(&args.directory, gpus, args.in_namespace, args.patient);
         return kept.map(|()| ExitCode::SUCCESS);
     }
     let mut keeper = Command::new(super::this_program()?.program);
     keeper.args(["supervise", "--keeper", "--directory"]).arg(&args.directory);
+    keeper.arg("--gpus").arg(&args.gpus);
     if args.patient {
         keeper.arg("--patient");
     }

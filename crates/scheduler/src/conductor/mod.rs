@@ -416,7 +416,6 @@ mod tests {
             directory: "/nowhere".into(),
             owns_workspace: true,
             env: BTreeMap::new(),
-            gpus: Vec::new(),
         }
     }
 

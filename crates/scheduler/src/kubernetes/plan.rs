@@ -395,7 +395,6 @@ pub(super) fn replicas(submission: &Submission, place: &KubernetesPlace) -> Resu
         directory: workspace.clone(),
         owns_workspace: false,
         env: BTreeMap::new(),
-        gpus: Vec::new(),
     };
     let plan = |(index, id): (usize, &ReplicaId)| {
         let told = told(submission, place, id.role)?;

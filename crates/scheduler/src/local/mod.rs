@@ -8,6 +8,7 @@ pub(crate) mod plan;
 use crate::jobs::Paddle;
 use crate::plan::Node;
 use crate::submission::{LocalPlace, Package, Submission};
+use crate::supervisor::gpu;
 use crate::supervisor::host::Host;
 use contract::{Error, Result};
 use std::collections::BTreeMap;
@@ -43,7 +44,6 @@ pub(crate) fn node(submission: &Submission, directory: &Path, paddle: &Paddle) -
         directory: directory.join("machine"),
         owns_workspace: false,
         env: BTreeMap::new(),
-        gpus: Vec::new(),
     })
 }
 
@@ -63,6 +63,9 @@ pub(crate) fn supervise(
 ) -> Command {
     let mut command = Command::new(&paddle.program);
     command.arg("supervise").arg("--directory").arg(directory);
+    // The directory is in the job's, which is among those of other jobs.
+    let jobs = directory.ancestors().nth(2).unwrap_or(directory);
+    command.arg("--gpus").arg(jobs.join(gpu::LOCKS));
     if isolates {
         command.arg("--namespace");
     }

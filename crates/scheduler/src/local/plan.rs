@@ -1,12 +1,10 @@
-//! What a replica on this machine may see and use of it. Pure.
+//! What a replica may see and use of its machine. Pure.
 
 use crate::plan::{MASTER_STATE, Node};
 use crate::replica::ReplicaId;
 use crate::slurm;
 use crate::submission::{Mount, Place, Submission};
-use crate::supervisor::gpu::VISIBLE;
-use crate::supervisor::message::{Confinement, GpuWish, Root};
-use contract::job::JobSpec;
+use crate::supervisor::message::{Confinement, Root};
 use contract::role::Role;
 use std::path::{Path, PathBuf};
 
@@ -14,24 +12,21 @@ use std::path::{Path, PathBuf};
 const TRAINER_ID: &str = "/trainer_id";
 const TRAINER_COUNT: &str = "/trainer_count";
 
-/// The confinement of a replica; none on places where jobs use the machines as they are.
+/// The confinement of a replica. On places but this machine jobs use the machines as they are, all
+/// but the GPUs.
 pub(crate) fn confinement(submission: &Submission, node: &Node, id: ReplicaId) -> Confinement {
     let spec = &submission.spec;
-    let place = match &submission.place {
-        Place::Local(place) => place,
-        Place::Slurm(_) => {
-            return Confinement { gpus: dealt(spec, node, id), ..Confinement::default() };
-        }
-        _ => return Confinement::default(),
+    let gpus = match &submission.place {
+        Place::Slurm(_) => slurm::devices(spec, id.role),
+        _ => spec.resources.of(id.role).gpu.count().unwrap_or(0),
     };
-    let among = place.environment.get(VISIBLE).map(String::as_str).unwrap_or_default();
-    let among = among.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let wish = |count| GpuWish { count, among: among.map(str::to_owned).collect() };
-    let gpus = spec.resources.of(id.role).gpu.count().unwrap_or(0);
     let gpus = match u32::try_from(gpus).unwrap_or(u32::MAX) {
-        // Those who run their own programs on their own machine use what it has.
+        // Those who run their own programs use what the machine has.
         0 if submission.run_as.is_none() => None,
-        count => Some(wish(count)),
+        count => Some(count),
+    };
+    let Place::Local(place) = &submission.place else {
+        return Confinement { gpus, ..Confinement::default() };
     };
     let root = place.sandbox.as_ref().map(|sandbox| {
         let mut root =
@@ -50,13 +45,6 @@ pub(crate) fn confinement(submission: &Submission, node: &Node, id: ReplicaId) -
         root
     });
     Confinement { run_as: submission.run_as, root, gpus, ..Confinement::default() }
-}
-
-/// The GPUs of a replica among those that Slurm gave to the job on this node.
-fn dealt(spec: &JobSpec, node: &Node, id: ReplicaId) -> Option<GpuWish> {
-    let count = slurm::devices(spec, id.role);
-    let count = u32::try_from(count).unwrap_or(u32::MAX);
-    (count > 0).then(|| GpuWish { count, among: node.gpus.clone() })
 }
 
 /// Where a path that replicas see through a mount is on the machine; `None` if no mount has it.

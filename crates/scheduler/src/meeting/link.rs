@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use wire::{Acceptor, Connection, Connector, Endpoint, Header, Receiver, Sender, Service};
 
-const SERVICE: Service = Service { name: "rank", version: 1 };
+const SERVICE: Service = Service { name: "rank", version: 2 };
 /// The kind of every frame: a line of JSON.
 const LINE: u16 = 1;
 /// How long a rank's supervisor may take to answer.
@@ -39,8 +39,6 @@ pub struct Member {
     pub paddle: String,
     /// Where its supervisor keeps its lock, and the master its state.
     pub directory: PathBuf,
-    /// The GPUs that were given to it, in the words of CUDA; empty where nobody has said so.
-    pub gpus: Vec<String>,
 }
 
 /// A rank, or the conductor, at the other end.

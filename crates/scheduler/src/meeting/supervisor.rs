@@ -1,8 +1,10 @@
 //! The supervisor that a process of `mpirun` or `srun` starts beside itself for the conductor.
 
 use super::Member;
+use crate::supervisor::gpu;
 use contract::{Error, Kind, Result};
 use std::ffi::OsStr;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -19,16 +21,17 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the supervisor of a member, with these flags beside the usual ones. `hidden` are
-    /// variables that programs must not see.
+    /// Starts the supervisor of a member, with these flags beside the usual ones. `jobs` is where it
+    /// is noted who has which GPU, `hidden` are variables that programs must not see.
     pub(crate) fn start<N: AsRef<OsStr>>(
         own: &Member,
+        jobs: &Path,
         hidden: &[N],
         flags: &[&str],
     ) -> Result<Self> {
         let mut command = Command::new(&own.paddle);
         command.arg("supervise").args(flags).args(["--namespace", "--directory"]);
-        command.arg(&own.directory);
+        command.arg(&own.directory).arg("--gpus").arg(jobs.join(gpu::LOCKS));
         for name in hidden {
             command.env_remove(name);
         }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 /// The conductor was not found. Losing it later is its way to say that the job is over.
 pub async fn join(meeting: &Meeting, own: &Member, hidden: &[&str]) -> Result<()> {
     let link = meeting.find(own).await?;
-    let Supervisor { child, input, output } = Supervisor::start(own, hidden, &[])?;
+    let Supervisor { child, input, output } = Supervisor::start(own, jobs_of(own), hidden, &[])?;
     let events = tokio::spawn(link::send_lines(output, link.sender));
     // Ends with the input of the supervisor closed, which ends everything it runs.
     let heard = link::receive_lines(link.receiver, input).await;
@@ -33,6 +33,12 @@ pub async fn join(meeting: &Meeting, own: &Member, hidden: &[&str]) -> Result<()
         forget(&own.directory);
     }
     Ok(())
+}
+
+/// The directories of jobs on this machine: the ranks of one start have a directory each, in one of
+/// theirs in that of all ranks.
+fn jobs_of(own: &Member) -> &Path {
+    own.directory.ancestors().nth(3).unwrap_or(&own.directory)
 }
 
 /// Removes what a rank kept for the next time it is started. What cannot be removed is in nobody's

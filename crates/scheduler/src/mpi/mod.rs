@@ -125,7 +125,6 @@ fn node(place: &MpiPlace, submission: &Submission, member: Member) -> Node {
         directory: member.directory,
         owns_workspace: false,
         env: BTreeMap::new(),
-        gpus: Vec::new(),
     }
 }
 
@@ -138,7 +137,6 @@ pub(crate) fn imagine(place: &MpiPlace, submission: &Submission, paddle: &Paddle
         address: format!("rank-{rank}"),
         paddle: paddle.program.to_string_lossy().into_owned(),
         directory: format!("<job>/rank-{rank}").into(),
-        gpus: Vec::new(),
     };
     (0..place.ranks).map(|rank| node(place, submission, member(rank))).collect()
 }

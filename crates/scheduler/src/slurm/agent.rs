@@ -139,7 +139,7 @@ impl Agent {
         // What Slurm ends it tells every process: programs have until Slurm kills all to save
         // what they have.
         let Supervisor { child, input, output } =
-            Supervisor::start(&self.own, &self.hidden, &["--patient"])?;
+            Supervisor::start(&self.own, &self.directory, &self.hidden, &["--patient"])?;
         tokio::spawn(link::forward_lines(output, outgoing));
         Ok(Supervised { child, input: Some(input) })
     }

@@ -387,7 +387,6 @@ async fn reach(job: &Job<'_>, arrival: Arrival, outer: IpAddr) -> Result<(Node, 
         directory: member.directory,
         owns_workspace: manifest.is_some(),
         env: BTreeMap::new(),
-        gpus: member.gpus,
     };
     let own = manifest.is_some().then_some(directory);
     Ok((node, host, Reached { session, words, own }))
@@ -438,7 +437,6 @@ pub(crate) fn imagine(place: &SlurmPlace, submission: &Submission, paddle: &Padd
             directory: format!("<job>/node-{rank}").into(),
             owns_workspace: matches!(submission.package, Package::Dispatch(_)),
             env: BTreeMap::new(),
-            gpus: Vec::new(),
         }
     };
     (0..plan::nodes(place, &submission.spec)).map(node).collect()

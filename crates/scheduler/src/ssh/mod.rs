@@ -27,7 +27,7 @@ use futures_util::future::{join_all, try_join_all};
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
-use crate::supervisor;
+use crate::supervisor::{self, gpu};
 pub(crate) use site::imagine;
 pub use site::{Job, Site};
 
@@ -201,11 +201,16 @@ impl Cluster {
         failed
     }
 
-    /// Starts a supervisor on every host.
-    pub async fn supervise(&self, directories: &[String]) -> Result<Vec<supervisor::host::Host>> {
-        try_join_all(self.hosts.iter().zip(directories).map(|(reached, directory)| {
+    /// Starts a supervisor on every host, for the job's directory and where jobs live there.
+    pub async fn supervise(
+        &self,
+        directories: impl Iterator<Item = (&String, &str)>,
+    ) -> Result<Vec<supervisor::host::Host>> {
+        try_join_all(self.hosts.iter().zip(directories).map(|(reached, (directory, root_dir))| {
             let mut command = std::process::Command::new("ssh");
-            let words = [&self.reach.paddle, "supervise", "--namespace", "--directory", directory];
+            let (paddle, gpus) = (&self.reach.paddle, format!("{root_dir}/{}", gpu::LOCKS));
+            let words =
+                [paddle, "supervise", "--namespace", "--directory", directory, "--gpus", &gpus];
             command
                 .args(command::ssh(
                     &self.reach,

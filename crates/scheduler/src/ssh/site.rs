@@ -53,7 +53,8 @@ impl Site {
         let addresses = cluster.addresses(&probed).await?;
         check_addresses(place, &addresses)?;
         let directories = job.prepare(&mut cluster, &probed, is_again).await?;
-        let supervisors = cluster.supervise(&directories).await?;
+        let roots = probed.iter().map(|host| host.root_dir.as_str());
+        let supervisors = cluster.supervise(directories.iter().zip(roots)).await?;
         let nodes = addresses.into_iter().zip(&directories).zip(&probed).zip(&place.hosts);
         let nodes = nodes.map(|(((address, directory), probed), host)| {
             node(place, host.to_string(), address, directory, &probed.search_path)
@@ -179,7 +180,6 @@ fn node(place: &SshPlace, name: String, address: String, directory: &str, search
         directory: PathBuf::from(directory),
         owns_workspace: true,
         env,
-        gpus: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::figures::Figures;
 use super::files;
-use super::gpu::{self, Gpus};
+use super::gpu::{self, Gpus, Pool};
 use super::leftover;
 use super::limits::Limits;
 use super::message::{self, Event, Start};
@@ -67,10 +67,12 @@ pub(super) struct Spawned {
 pub(super) fn spawn(
     start: &Start,
     supervisor: &Path,
+    pool: &Pool,
     outside: Option<&Outside>,
 ) -> std::result::Result<Spawned, NotStarted> {
-    let gpus =
-        start.confinement.gpus.as_ref().map(|wish| Gpus::acquire(wish, supervisor)).transpose()?;
+    let hides_others = start.confinement.root.is_some();
+    let acquire = |count| Gpus::acquire(pool, count, hides_others);
+    let gpus = start.confinement.gpus.map(acquire).transpose()?;
     let (mut limits, notes) = Limits::prepare(start);
     let begun = match start.confinement.run_as {
         None => begin(start, supervisor, outside, gpus.as_ref(), None),

@@ -2,6 +2,7 @@
 //! end.
 
 use super::child::{self, NotStarted, Spawned};
+use super::gpu::Pool;
 use super::message::{self, Command, Event, Signal, Start};
 use super::namespace::Outside;
 use super::{guard, leftover, lock};
@@ -25,11 +26,11 @@ const THREADS: usize = 2;
 
 /// Runs until the input ends, the launcher says so, or SIGTERM comes, unless that is left to the
 /// programs (`is_patient`); then kills what is left. In a namespace the rest dies with this process,
-/// which must exit at once. `directory` is that of the supervisor.
+/// which must exit at once. `directory` is that of the supervisor, `gpus` are what replicas may have.
 ///
 /// # Errors
 /// The system refuses what a keeper needs. Failures of replicas are reported, not returned.
-pub fn run(directory: &Path, is_in_namespace: bool, is_patient: bool) -> Result<()> {
+pub fn run(directory: &Path, gpus: Pool, is_in_namespace: bool, is_patient: bool) -> Result<()> {
     keep_files_to_ourselves();
     // Before there are threads, which would stay outside.
     let outside = is_in_namespace.then(Outside::leave).flatten();
@@ -39,12 +40,14 @@ pub fn run(directory: &Path, is_in_namespace: bool, is_patient: bool) -> Result<
         .build()
         .map_err(refused)?;
     let guard = is_patient.then(getppid);
-    runtime.block_on(keep(directory, is_in_namespace, outside, guard))
+    let directory = directory.to_owned();
+    runtime.block_on(keep(directory, gpus, is_in_namespace, outside, guard))
 }
 
 /// `patient_of` is the guard, if SIGTERM while it lives is not for this process.
 async fn keep(
-    directory: &Path,
+    directory: PathBuf,
+    gpus: Pool,
     is_in_namespace: bool,
     outside: Option<Outside>,
     patient_of: Option<Option<Pid>>,
@@ -62,11 +65,10 @@ async fn keep(
     let (incoming, mut commands) = mpsc::channel(1);
     std::thread::spawn(|| write_events(outgoing));
     std::thread::spawn(move || read_commands(&incoming));
-    let directory = directory.to_owned();
     let lock = directory.join(guard::LOCK);
     let mut beat = tokio::time::interval(message::BEAT);
     beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    let mut keeper = Keeper { directory, replicas: HashMap::new(), outside, events };
+    let mut keeper = Keeper { directory, gpus, replicas: HashMap::new(), outside, events };
     let _ = keeper.events.send(Event::Opened { version: message::VERSION }).await;
     loop {
         tokio::select! {
@@ -116,6 +118,7 @@ fn refused(source: std::io::Error) -> Error {
 
 struct Keeper {
     directory: PathBuf,
+    gpus: Pool,
     /// Replicas that run, by the process that is theirs.
     replicas: HashMap<Pid, Running>,
     outside: Option<Outside>,
@@ -130,7 +133,7 @@ struct Running {
 impl Keeper {
     async fn start(&mut self, start: &Start) {
         let replica = start.replica;
-        let spawned = child::spawn(start, &self.directory, self.outside.as_ref());
+        let spawned = child::spawn(start, &self.directory, &self.gpus, self.outside.as_ref());
         let Spawned { child, pid, output, notes } = match spawned {
             Ok(started) => started,
             Err(NotStarted { code, message }) => {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Counts up when a message changes its meaning. Both sides are the same program, but over SSH not
 /// always the same release.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// The longest line: a replica's environment may be large, and so may a piece of its output.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
 
@@ -110,24 +110,14 @@ pub struct Confinement {
     pub run_as: Option<RunAs>,
     /// A root of its own, if it does not see the machine's. Only together with `run_as`.
     pub root: Option<Root>,
-    /// Its GPUs; `None` to leave it those of the machine.
-    pub gpus: Option<GpuWish>,
+    /// How many GPUs it gets for itself; `None` to leave it those of the machine.
+    pub gpus: Option<u32>,
     /// Whether it reaches no network, not even this machine's. Only together with `root`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_offline: bool,
     /// The most processes and threads it may have, if fewer than usual. Only together with `root`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes_max: Option<u32>,
-}
-
-/// GPUs for a replica.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GpuWish {
-    /// How many.
-    pub count: u32,
-    /// Those that may be used, in the words of CUDA; empty for all of the machine.
-    pub among: Vec<String>,
 }
 
 /// What a replica sees of its machine.

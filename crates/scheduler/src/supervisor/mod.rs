@@ -18,6 +18,7 @@
 //!
 //! [`host`] is the conductor's end of the pipe.
 
+pub mod gpu;
 pub mod guard;
 pub mod host;
 pub mod keeper;
@@ -28,7 +29,6 @@ pub mod processes;
 mod child;
 mod figures;
 pub(crate) mod files;
-pub(crate) mod gpu;
 pub(crate) mod leftover;
 pub(crate) mod limits;
 mod namespace;
