@@ -117,7 +117,7 @@ pub(super) fn rsync(
     // An IPv6 address needs brackets, so that rsync finds the colon.
     let name = host.name();
     let name = if name.contains(':') { format!("[{name}]") } else { name.to_owned() };
-    let flags = ["-rlp", "--checksum", "--delete", "--exclude=/log", "--protect-args", "--quiet"];
+    let flags = ["-rlp", "--checksum", "--delete", "--protect-args", "--quiet"];
     let mut arguments: Vec<OsString> = flags.map(OsString::from).to_vec();
     arguments.push(format!("--timeout={}", SILENCE_MAX.as_secs()).into());
     arguments.extend(["--rsh".into(), shell.into(), "--".into(), from]);
@@ -149,7 +149,7 @@ mod tests {
         let host: Host = "root@[::1]:9090".parse().unwrap();
         let control = Path::new("/tmp/c/0");
         insta::assert_snapshot!(show(&ssh(&reach, &host, control, Connection::First)), @"-F '/etc/my ssh' -T -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15 -o ServerAliveCountMax=4 -o LogLevel=ERROR -o ClearAllForwardings=yes -o ControlMaster=yes -o ControlPersist=no -o ControlPath=/tmp/c/0 -l root -p 9090 -- ::1");
-        insta::assert_snapshot!(show(&rsync(&reach, &host, control, Path::new("/home/me/my job"), "/srv/m")), @r"-rlp --checksum --delete --exclude=/log --protect-args --quiet --timeout=600 --rsh 'ssh -F '\''/etc/my ssh'\'' -T -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15 -o ServerAliveCountMax=4 -o LogLevel=ERROR -o ClearAllForwardings=yes -o ControlMaster=no -o ControlPersist=no -o ControlPath=/tmp/c/0 -l root -p 9090' -- '/home/me/my job/' '[::1]:/srv/m/'");
+        insta::assert_snapshot!(show(&rsync(&reach, &host, control, Path::new("/home/me/my job"), "/srv/m")), @r"-rlp --checksum --delete --protect-args --quiet --timeout=600 --rsh 'ssh -F '\''/etc/my ssh'\'' -T -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15 -o ServerAliveCountMax=4 -o LogLevel=ERROR -o ClearAllForwardings=yes -o ControlMaster=no -o ControlPersist=no -o ControlPath=/tmp/c/0 -l root -p 9090' -- '/home/me/my job/' '[::1]:/srv/m/'");
         let reach = Reach { config: None, paddle: "paddle".into() };
         let host: Host = "node1".parse().unwrap();
         insta::assert_snapshot!(show(&ssh(&reach, &host, control, Connection::Shared)), @"-T -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15 -o ServerAliveCountMax=4 -o LogLevel=ERROR -o ClearAllForwardings=yes -o ControlMaster=no -o ControlPersist=no -o ControlPath=/tmp/c/0 -- node1");

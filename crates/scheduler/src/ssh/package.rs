@@ -48,7 +48,7 @@ pub const ENTRIES_MAX: usize = 1 << 18;
 const PIECE_BYTES: usize = 256 << 10;
 
 impl Manifest {
-    /// Reads and sums up a directory, without the entries of its top level that `skip` names.
+    /// Reads and sums up a directory, without what is at the paths of it that `skip` names.
     pub fn scan(root: &Path, skip: &[&str]) -> Result<Manifest> {
         Manifest::scan_with(root, skip, &mut Err)
     }
@@ -77,13 +77,13 @@ impl Manifest {
             let error = Error::invalid("this must be a directory, not a file");
             return Err(error.with("path", root.display()));
         }
+        let skip: Vec<PathBuf> = skip.iter().filter_map(|path| normal(Path::new(path))).collect();
         let mut manifest = Manifest::default();
         let mut folders = vec![PathBuf::new()];
         while let Some(folder) = folders.pop() {
             for item in fs::read_dir(root.join(&folder)).map_err(refused)? {
                 let name = folder.join(item.map_err(refused)?.file_name());
-                if folder.as_os_str().is_empty() && skip.iter().any(|skip| name == Path::new(skip))
-                {
+                if skip.contains(&name) {
                     continue;
                 }
                 match entry(&root, &name) {
@@ -219,6 +219,20 @@ fn link(root: &Path, name: &Path) -> Result<Entry> {
     }
 }
 
+/// A relative path without `.` and `..`; `None` if it leads out.
+fn normal(path: &Path) -> Option<PathBuf> {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => normal.push(name),
+            Component::CurDir => {}
+            Component::ParentDir if normal.pop() => {}
+            _ => return None,
+        }
+    }
+    Some(normal)
+}
+
 fn is_name(part: Component<'_>) -> bool {
     matches!(part, Component::Normal(_))
 }
@@ -299,6 +313,23 @@ mod tests {
           }
         }
         "#);
+    }
+
+    #[test]
+    fn only_what_is_at_a_path_is_skipped_however_that_is_written() {
+        let package = package();
+        let without = |skip: &[&str]| {
+            let manifest = Manifest::scan(package.path(), skip).unwrap();
+            let all = Manifest::scan(package.path(), &[]).unwrap();
+            all.0.into_keys().filter(|path| !manifest.0.contains_key(path)).collect::<Vec<_>>()
+        };
+        for log in ["log", "./log", "log/", "data/../log"] {
+            assert_eq!(without(&[log]), ["log", "log/0"], "{log}");
+        }
+        assert_eq!(without(&["data/empty", "none"]), ["data/empty"]);
+        for elsewhere in ["log/1", "empty", "../log", "/log", ".", ""] {
+            assert_eq!(without(&[elsewhere]), Vec::<String>::new(), "{elsewhere}");
+        }
     }
 
     #[test]

@@ -113,12 +113,8 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
             let place = program::Whereabouts { workspace: &here, search_path: None };
             program::check(&spec.program, place)?;
             // Logs and models of earlier jobs stay here.
-            let top = |dir: &str| dir.split('/').next().unwrap_or_default().to_owned();
-            let (logs, output) = (top(&args.log_dir), top(&args.output_dir));
-            (
-                Package::Dispatch(Manifest::scan(&here, &[logs.as_str(), output.as_str()])?),
-                Some(here),
-            )
+            let earlier = [args.log_dir.as_str(), &args.output_dir];
+            (Package::Dispatch(Manifest::scan(&here, &earlier)?), Some(here))
         }
     };
     let kubeconfig = kubeconfig(own)?;

@@ -131,8 +131,7 @@ pub(super) fn dispatched(args: &LaunchArgs, package: &Path) -> Result<(Package, 
         Error::io("no such package", source).with("job_dispatch_package", package.display())
     })?;
     // Logs of earlier jobs stay here.
-    let logs = args.log_dir.split('/').next().unwrap_or_default();
-    Ok((Package::Dispatch(Manifest::scan(&source, &[logs])?), source))
+    Ok((Package::Dispatch(Manifest::scan(&source, &[&args.log_dir])?), source))
 }
 
 /// The package, and the directory here that it is copied from.
