@@ -107,7 +107,7 @@ pub enum Reply {
     },
     /// What follows: the content of all files of the manifest, in its order.
     Gathered {
-        /// What there is; `None` if the directory does not exist.
+        /// What there is; `None` if the directory does not exist, or is passed over.
         manifest: Option<Manifest>,
         /// What cannot be sent, and why.
         passed_over: Vec<String>,

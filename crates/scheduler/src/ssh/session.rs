@@ -226,14 +226,15 @@ impl Session {
     /// Brings a directory of the job here; in words what could not be copied.
     pub(crate) async fn gather(&mut self, wanted: &Wanted) -> Result<Vec<String>> {
         match self.ask(&Request::Gather { name: wanted.name.to_owned() }).await? {
-            Reply::Gathered { manifest: None, .. } => Ok(Vec::new()),
-            Reply::Gathered { manifest: Some(manifest), passed_over } => {
-                manifest.check()?;
-                transfer::shape(&wanted.to, &manifest)?;
-                if wanted.replaces {
-                    transfer::prune(&wanted.to, &manifest)?;
+            Reply::Gathered { manifest, passed_over } => {
+                if let Some(manifest) = manifest {
+                    manifest.check()?;
+                    transfer::shape(&wanted.to, &manifest)?;
+                    if wanted.replaces {
+                        transfer::prune(&wanted.to, &manifest)?;
+                    }
+                    self.receive(&wanted.to, &manifest).await?;
                 }
-                self.receive(&wanted.to, &manifest).await?;
                 let host = &self.name;
                 Ok(passed_over.into_iter().map(|what| format!("{host}: {what}")).collect())
             }

@@ -105,8 +105,13 @@ impl Node<'_> {
             ));
         };
         let folder = directory.join(name);
-        if !folder.is_dir() {
-            let reply = Reply::Gathered { manifest: None, passed_over: Vec::new() };
+        let is_there = folder.is_dir();
+        let leads_out = is_there && !is_inside(&folder, directory);
+        if !is_there || leads_out {
+            let message = "a link leads out of the job's directory, and is not followed";
+            let refused = Error::invalid(message).with("path", name).to_string();
+            let passed_over = leads_out.then_some(refused).into_iter().collect();
+            let reply = Reply::Gathered { manifest: None, passed_over };
             return message::write(output, &reply).await;
         }
         let (manifest, passed_over) = Manifest::scan_what_can_be_copied(&folder)?;
@@ -115,6 +120,14 @@ impl Node<'_> {
         message::write(output, &reply).await?;
         let paths = manifest.files_missing_in(&Manifest::default());
         transfer::send(&folder, &manifest, &paths, output, &|_| ()).await
+    }
+}
+
+/// Whether a directory is inside the job's when its links are followed: programs may have made some.
+fn is_inside(folder: &Path, directory: &Path) -> bool {
+    match (folder.canonicalize(), directory.canonicalize()) {
+        (Ok(folder), Ok(directory)) => folder.starts_with(directory),
+        _ => false,
     }
 }
 
@@ -138,4 +151,48 @@ pub fn address_of(nic: &str) -> Result<IpAddr> {
                        or to nothing for all";
         Error::invalid(message).with("nic", nic).with("known", known.join(","))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use tokio::io::BufReader;
+
+    /// What comes of a request for a directory of the job, in words.
+    async fn gather(directory: &Path, name: &str) -> (Option<Manifest>, Vec<String>) {
+        let config =
+            Config { home: PathBuf::from("/"), search_path: Vec::new(), release: String::new() };
+        let node = Node { config: &config, directory: Some(directory.to_owned()) };
+        let mut output = Vec::new();
+        node.gather(name, &mut output).await.unwrap();
+        let reply = message::read(&mut BufReader::new(output.as_slice())).await.unwrap();
+        let Some(Reply::Gathered { manifest, passed_over }) = reply else { panic!("{reply:?}") };
+        (manifest, passed_over)
+    }
+
+    #[tokio::test]
+    async fn a_link_out_of_the_jobs_directory_is_not_gathered() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = folder.path().join("job");
+        std::fs::create_dir_all(job.join("kept/deep")).unwrap();
+        std::fs::create_dir_all(folder.path().join("secret/deep")).unwrap();
+        symlink("../secret", job.join("log")).unwrap();
+        symlink("/", job.join("output")).unwrap();
+        symlink("kept", job.join("inside")).unwrap();
+        for name in ["log", "log/deep", "output"] {
+            let (manifest, passed_over) = gather(&job, name).await;
+            assert_eq!(manifest, None, "{name}");
+            let why = format!(
+                "a link leads out of the job's directory, and is not followed (path: {name})"
+            );
+            assert_eq!(passed_over, [why]);
+        }
+        for name in ["kept", "inside"] {
+            let (manifest, passed_over) = gather(&job, name).await;
+            assert!(manifest.unwrap().0.contains_key("deep"), "{name}");
+            assert_eq!(passed_over, Vec::<String>::new());
+        }
+        assert_eq!(gather(&job, "none").await, (None, Vec::new()));
+    }
 }
