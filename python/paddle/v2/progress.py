@@ -52,10 +52,14 @@ class Progress:
             self._line = None
         self._file: TextIO | None = None
         if settings.log_dir:
-            os.makedirs(settings.log_dir, exist_ok=True)
             path = os.path.join(settings.log_dir, "metrics.jsonl")
-            # Trainers that share a directory append whole lines, one write each.
-            self._file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115
+            try:
+                os.makedirs(settings.log_dir, exist_ok=True)
+                # Trainers that share a directory append whole lines, one write each.
+                self._file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115
+            except OSError as error:
+                # No reason not to train, as a disk that is full later.
+                LOGGER.warning("figures are not written: %s", error)
         self._drawn = self._written = float("-inf")
         self._newest: dict[str, Any] = {}
         self._is_pending = False

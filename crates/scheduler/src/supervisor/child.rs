@@ -73,7 +73,7 @@ pub(super) fn spawn(
     let hides_others = start.confinement.root.is_some();
     let acquire = |count| Gpus::acquire(pool, count, hides_others);
     let gpus = start.confinement.gpus.map(acquire).transpose()?;
-    let (mut limits, notes) = Limits::prepare(start);
+    let (mut limits, mut notes) = Limits::prepare(start);
     let begun = match start.confinement.run_as {
         None => begin(start, supervisor, outside, gpus.as_ref(), None),
         // On a thread of its own: what it gives up it does not get back.
@@ -86,7 +86,8 @@ pub(super) fn spawn(
             confined.join().unwrap_or_else(|_| Err("its thread was lost".to_owned().into()))
         }),
     };
-    let Begun { child, pid, pipe, log, figures } = begun?;
+    let Begun { child, pid, pipe, log, figures, note } = begun?;
+    notes.extend(note);
     let pipe = pipe::Receiver::from_owned_fd(pipe).map_err(|error| no_pipe(&error))?;
     limits.apply(child.id());
     let preamble = start.preamble.iter().flat_map(|line| [line.as_bytes(), b"\n"]);
@@ -160,6 +161,8 @@ struct Begun {
     pipe: OwnedFd,
     log: File,
     figures: Option<Figures>,
+    /// What is wrong with its files, if it can do without.
+    note: Option<String>,
 }
 
 /// Opens its files and starts it.
@@ -174,7 +177,7 @@ fn begin(
         None => Ok(open_files(start)),
         Some(run_as) => sandbox::with_rights_of(run_as, || open_files(start)),
     };
-    let mut log = opened.map_err(|errno| format!("its user cannot be used: {errno}"))??;
+    let (mut log, note) = opened.map_err(|errno| format!("its user cannot be used: {errno}"))??;
     let started = spawn_into(start, supervisor, gpus);
     if let Err(not_started) = &started {
         // For those who look for the reason in the log only.
@@ -185,7 +188,7 @@ fn begin(
         Some(outside) => outside.pid(child.id()),
         None => Some(child.id()),
     };
-    let figures = start.metrics.as_ref().map(|path| {
+    let figures = start.metrics.as_ref().filter(|_| note.is_none()).map(|path| {
         let view = files::View { root, has_other_user: start.confinement.run_as.is_some() };
         let path = start.directory.join(path);
         match start.attempt {
@@ -193,23 +196,28 @@ fn begin(
             _ => Figures::from_now_on(view, path),
         }
     });
-    Ok(Begun { child, pid, pipe, log, figures })
+    Ok(Begun { child, pid, pipe, log, figures, note })
 }
 
-/// Opens the log, and removes the figures of an earlier job.
-fn open_files(start: &Start) -> std::result::Result<File, NotStarted> {
+/// Opens the log, and removes the figures of an earlier job; in words, if they cannot be.
+fn open_files(start: &Start) -> std::result::Result<(File, Option<String>), NotStarted> {
     let path = start.directory.join(&start.log);
     let is_first = start.attempt == 0;
     if !start.directory.is_dir() {
         let directory = start.directory.display();
         return Err(format!("its workspace is not a directory: {directory}").into());
     }
-    if let (true, Some(figures)) = (is_first, &start.metrics) {
-        // A directory is not figures either.
-        let _ = files::remove(&start.directory.join(figures));
-    }
-    let log = files::open_log(&path, is_first);
-    log.map_err(|source| format!("cannot write its log {}: {source}", path.display()).into())
+    let figures = start.metrics.as_ref().filter(|_| is_first).map(|own| start.directory.join(own));
+    let note = figures.and_then(|figures| {
+        let source = files::remove(&figures).err()?;
+        let (replica, figures) = (start.replica, figures.display());
+        Some(format!(
+            "no figures of {replica}: what is in their place cannot be removed: {figures}: {source}"
+        ))
+    });
+    let log = files::open_log(&path, is_first)
+        .map_err(|source| format!("cannot write its log {}: {source}", path.display()))?;
+    Ok((log, note))
 }
 
 fn spawn_into(
