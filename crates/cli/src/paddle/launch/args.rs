@@ -4,7 +4,7 @@ use super::{kubernetes, mpi, slurm, ssh};
 use cli::duration::parse_seconds;
 use cli::number;
 use cli::output::Format;
-use contract::job::Restore;
+use contract::job::{JobSpec, Restore};
 use contract::mode::Mode;
 use contract::port::Ports;
 use contract::quantity::Quantity;
@@ -232,15 +232,14 @@ pub(crate) struct Servers {
         value_parser = number::parse::<u16>
     )]
     pub(crate) metrics_port: Option<u16>,
-    /// Time that a server may take until it serves
+    /// Time that a server may take until it serves, and other machines until they answer [default: 60]
     #[arg(
         long = "ready_timeout",
         alias = "ready-timeout",
         value_name = "TIME",
-        default_value = "60",
         value_parser = parse_seconds
     )]
-    pub(crate) ready_timeout: u64,
+    pub(crate) ready_timeout: Option<u64>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -337,6 +336,11 @@ impl Args {
             dense: self.servers.ports_num.unwrap_or(default.dense),
             sparse: self.servers.ports_num_for_sparse.unwrap_or(default.sparse),
         }
+    }
+
+    /// How long servers, and other machines, are waited for.
+    pub(crate) fn ready_seconds(&self) -> u64 {
+        self.servers.ready_timeout.unwrap_or(JobSpec::default().ready_seconds)
     }
 
     pub(crate) fn mode(&self) -> Mode {

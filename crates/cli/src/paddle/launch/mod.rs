@@ -67,7 +67,7 @@ fn refuse(refusal: Refusal) -> Result<ExitCode> {
     match refusal {
         Refusal::Error(error) => Err(error),
         Refusal::Missing(Missing { code, error }) => {
-            cli::exit::report(COMMAND, &error);
+            cli::exit::report("paddle", &error);
             Ok(ExitCode::from(code))
         }
     }

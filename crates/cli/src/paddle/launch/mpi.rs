@@ -147,7 +147,7 @@ pub(super) fn run_rank(args: &LaunchArgs) -> Result<ExitCode> {
     let own = crate::rank::member(&rank, ranks.join(rank.rank.to_string()), nic)?;
     let meeting = Meeting {
         conductors: machines(args, &rank)?.iter().map(|name| format!("{name}:{port}")).collect(),
-        patience: Duration::from_secs(args.servers.ready_timeout),
+        patience: Duration::from_secs(args.ready_seconds()),
         key: key.clone(),
         may_repeat: false,
     };

@@ -177,7 +177,7 @@ pub(super) fn spec(args: &Args, workspace: &Path, counts: &Counts) -> Result<Job
             interval_seconds: args.servers.checkpoint_interval,
             restore: args.servers.restore,
         },
-        ready_seconds: args.servers.ready_timeout,
+        ready_seconds: args.ready_seconds(),
         grace_seconds: limits.grace,
         log_dir: args.log_dir.clone(),
         output_dir: args.output_dir.clone(),
@@ -189,9 +189,16 @@ pub(super) fn spec(args: &Args, workspace: &Path, counts: &Counts) -> Result<Job
 
 /// Refuses what only parameter servers would do, in a job without any.
 fn refuse_server_flags(args: &Args) -> Result<()> {
+    let servers = &args.servers;
+    // A master and machines that have to come are waited for too.
+    let waits = args.data.master || !matches!(args.place()?, Where::Local | Where::Kubernetes);
     let given = [
-        ("--checkpoint_dir", args.servers.checkpoint_dir.is_some()),
-        ("--metrics_port", args.servers.metrics_port.is_some()),
+        ("--port", servers.port.is_some()),
+        ("--ports_num", servers.ports_num.is_some()),
+        ("--ports_num_for_sparse", servers.ports_num_for_sparse.is_some()),
+        ("--ready_timeout", servers.ready_timeout.is_some() && !waits),
+        ("--checkpoint_dir", servers.checkpoint_dir.is_some()),
+        ("--metrics_port", servers.metrics_port.is_some()),
         ("--pserver_memory", args.limits.pserver_memory.is_some()),
         ("--pserver_cpus", args.limits.pserver_cpus.is_some()),
     ];
