@@ -6,6 +6,9 @@
 //! so a job is either accepted or was never there. A lock that the kernel releases says whether the
 //! conductor lives. A detached job whose conductor has died gets another one: from its guard, which
 //! waits for nothing else, or, when that is gone too, from the next one who asks about the job.
+//!
+//! Callers are never kept waiting by a disk: whatever looks at one is [`blocking`]. A conductor is not
+//! so careful with the files of its own job: others wait for it as little as it for them.
 
 pub mod conduct;
 pub mod directory;
@@ -38,7 +41,7 @@ use futures_util::future::BoxFuture;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -81,7 +84,6 @@ impl Jobs {
         submission: &Submission,
         package: Option<&Path>,
     ) -> Result<Leash> {
-        check::check(submission)?;
         let directory = self.clone().accept(submission.clone(), package.map(Path::to_owned), true);
         let (directory, accepted) = directory.await?;
         if accepted == Accepted::Known {
@@ -105,7 +107,17 @@ impl Jobs {
         }
     }
 
-    /// Makes the job's directory, unless the same job is there already.
+    /// Works on the directory of a job, where it keeps nobody else waiting.
+    async fn work_on<T: Send + 'static>(
+        &self,
+        id: &str,
+        work: impl FnOnce(&Jobs, &JobDirectory) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (jobs, id) = (self.clone(), id.to_owned());
+        blocking(move || work(&jobs, &jobs.directory(&id)?)).await
+    }
+
+    /// Makes the job's directory, unless the job is refused or the same is there already.
     async fn accept(
         self,
         submission: Submission,
@@ -113,6 +125,7 @@ impl Jobs {
         is_leashed: bool,
     ) -> Result<(JobDirectory, Accepted)> {
         blocking(move || {
+            check::check(&submission)?;
             let directory = JobDirectory::new(self.root.join(&submission.id));
             if directory.path().exists() {
                 return known(&directory, &submission);
@@ -174,20 +187,11 @@ impl Jobs {
     ) -> Result<()> {
         let deadline = Instant::now() + START;
         loop {
-            let record = directory.record()?;
-            if record.conductors > 0 || record.state.is_final() {
-                break;
-            }
             let status = child.try_wait().map_err(|source| Error::io("cannot wait", source))?;
-            // Somebody else may have been faster, whose conductor is at work.
-            if let Some(status) = status.filter(|status| !status.success())
-                && !directory.is_conducted()?
-            {
-                let log = fs::read_to_string(directory.conductor_log()).unwrap_or_default();
-                let words = log.lines().next_back().unwrap_or_default().to_owned();
-                return Err(Error::new(Kind::Unavailable, "the job's conductor ended at once")
-                    .with("status", status)
-                    .with("said", words));
+            let failed = status.filter(|status| !status.success());
+            let own = directory.clone();
+            if blocking(move || has_begun(&own, failed)).await? {
+                break;
             }
             if Instant::now() >= deadline {
                 return Err(Error::new(Kind::Timeout, "the job's conductor does not begin")
@@ -284,15 +288,14 @@ impl Backend for Jobs {
         package: Option<&'a Path>,
     ) -> BoxFuture<'a, Result<Accepted>> {
         Box::pin(async move {
-            check::check(submission)?;
             let package = package.map(Path::to_owned);
             let (directory, accepted) =
                 self.clone().accept(submission.clone(), package, false).await?;
-            if directory.is_leashed() {
-                return Err(conflict(&submission.id));
-            }
-            let (jobs, own) = (self.clone(), directory.clone());
+            let (jobs, own, id) = (self.clone(), directory.clone(), submission.id.clone());
             let conductor = blocking(move || {
+                if own.is_leashed() {
+                    return Err(conflict(&id));
+                }
                 let has_one = own.record()?.state.is_final() || own.is_conducted()?;
                 (!has_one).then(|| jobs.start_conductor(&own)).transpose()
             });
@@ -326,15 +329,11 @@ impl Backend for Jobs {
     }
 
     fn observe<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<JobRecord>> {
-        Box::pin(async move {
-            let (jobs, directory) = (self.clone(), self.directory(id)?);
-            blocking(move || {
-                let record = Jobs::look(&directory)?;
-                jobs.revive(&directory, &record)?;
-                Ok(record)
-            })
-            .await
-        })
+        Box::pin(self.work_on(id, |jobs, directory| {
+            let record = Jobs::look(directory)?;
+            jobs.revive(directory, &record)?;
+            Ok(record)
+        }))
     }
 
     fn logs<'a>(
@@ -344,16 +343,15 @@ impl Backend for Jobs {
         cursor: &'a Cursor,
     ) -> BoxFuture<'a, Result<LogPiece>> {
         Box::pin(async move {
-            let directory = self.directory(id)?;
             let from = segments::parse_cursor(&cursor.0)?;
-            blocking(move || {
+            self.work_on(id, move |_, directory| {
                 let path = directory.log(replica);
                 let mut piece = segments::read(&path, from, LOG_BYTES_MAX)?;
                 let mut is_last = false;
                 if piece.bytes.is_empty() {
                     // Whether more can come is asked before it is read once more: what is printed
                     // after this look is for the next call.
-                    let record = Jobs::look(&directory)?;
+                    let record = Jobs::look(directory)?;
                     // One that a later round does without has printed all the same.
                     let is_unknown = record.replica(replica).is_none() && !path.exists();
                     if !record.replicas.is_empty() && is_unknown {
@@ -378,66 +376,71 @@ impl Backend for Jobs {
 
     fn metrics<'a>(&'a self, id: &'a str, cursor: &'a Cursor) -> BoxFuture<'a, Result<Metrics>> {
         Box::pin(async move {
-            let directory = self.directory(id)?;
             let from = segments::parse_cursor(&cursor.0)?;
-            blocking(move || history::metrics(&directory, from, METRICS_LINES_MAX)).await
+            let work = move |_: &Jobs, directory: &JobDirectory| {
+                history::metrics(directory, from, METRICS_LINES_MAX)
+            };
+            self.work_on(id, work).await
         })
     }
 
     fn scale<'a>(&'a self, id: &'a str, trainers: u32) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let (jobs, directory) = (self.clone(), self.directory(id)?);
-            blocking(move || {
-                let record = Jobs::look(&directory)?;
-                record.check_scale(directory.submission()?.spec.fault_tolerance, trainers)?;
-                directory.request_scale(trainers)?;
-                jobs.revive(&directory, &record)
-            })
-            .await
-        })
+        Box::pin(self.work_on(id, move |jobs, directory| {
+            let record = Jobs::look(directory)?;
+            record.check_scale(directory.submission()?.spec.fault_tolerance, trainers)?;
+            directory.request_scale(trainers)?;
+            jobs.revive(directory, &record)
+        }))
     }
 
     fn kill<'a>(&'a self, id: &'a str, is_forced: bool) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let directory = self.directory(id)?;
-            let exit_code = contract::exit::from_signal(TERMINATE);
-            let stop = Stop { exit_code, reason: Some("killed on request".to_owned()), is_forced };
-            let own = directory.clone();
-            let record = blocking(move || {
-                let record = own.record()?;
-                if record.state.is_final() {
-                    return Ok(record);
-                }
-                own.request_stop(&stop)?;
+        let exit_code = contract::exit::from_signal(TERMINATE);
+        let stop = Stop { exit_code, reason: Some("killed on request".to_owned()), is_forced };
+        Box::pin(self.work_on(id, move |jobs, directory| {
+            let mut record = directory.record()?;
+            if !record.state.is_final() {
+                directory.request_stop(&stop)?;
                 // A conductor that is stopped hears nothing.
-                lock::continue_holder(&own.conductor_lock())?;
-                if record.conductors > 0 {
-                    return Ok(record);
+                lock::continue_holder(&directory.conductor_lock())?;
+                if record.conductors == 0 {
+                    end_unconducted(directory, stop)?;
+                    record = directory.record()?;
                 }
-                end_unconducted(&own, stop)?;
-                own.record()
-            })
-            .await?;
+            }
             // A job that nobody conducts needs somebody to write down its end.
-            let jobs = self.clone();
-            blocking(move || jobs.revive(&directory, &record)).await
-        })
+            jobs.revive(directory, &record)
+        }))
     }
 
     fn forget<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let directory = self.directory(id)?;
-            blocking(move || {
-                let record = Jobs::look(&directory)?;
-                if !record.state.is_final() {
-                    let message = "the job has not ended: kill it first";
-                    return Err(Error::new(Kind::Conflict, message).with("state", record.state));
-                }
-                history::remove(&directory)
-            })
-            .await
-        })
+        Box::pin(self.work_on(id, |_, directory| {
+            let record = Jobs::look(directory)?;
+            if !record.state.is_final() {
+                let message = "the job has not ended: kill it first";
+                return Err(Error::new(Kind::Conflict, message).with("state", record.state));
+            }
+            history::remove(directory)
+        }))
     }
+}
+
+/// Whether a conductor that was started is at work, or another one is.
+fn has_begun(directory: &JobDirectory, failed: Option<ExitStatus>) -> Result<bool> {
+    let record = directory.record()?;
+    if record.conductors > 0 || record.state.is_final() {
+        return Ok(true);
+    }
+    // Somebody else may have been faster, whose conductor is at work.
+    if let Some(status) = failed
+        && !directory.is_conducted()?
+    {
+        let log = fs::read_to_string(directory.conductor_log()).unwrap_or_default();
+        let words = log.lines().next_back().unwrap_or_default().to_owned();
+        return Err(Error::new(Kind::Unavailable, "the job's conductor ended at once")
+            .with("status", status)
+            .with("said", words));
+    }
+    Ok(false)
 }
 
 fn not_there(error: Error) -> Result<()> {
