@@ -1,6 +1,6 @@
 //! `paddle logs`: what the replicas of a job have printed.
 
-use crate::attach::follow::runtime;
+use crate::attach::follow::{Patience, runtime};
 use crate::jobs::{everywhere, find};
 use cli::output::Output;
 use cli::prefix;
@@ -43,21 +43,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let id = find::find(&jobs, &args.job).await?.id;
         let mut streams: BTreeMap<ReplicaId, Stream> = BTreeMap::new();
         let mut output = Output::open();
+        let mut patience = Patience::new();
         loop {
-            let record = match jobs.observe(&id).await {
+            let printed = print(&jobs, &id, args, &mut streams, &mut output).await;
+            output.flush()?;
+            match printed {
                 // It ended before its launcher's eyes, which has removed it.
                 Err(error) if error.kind() == Kind::NotFound && !streams.is_empty() => break,
-                record => record?,
-            };
-            let width = prefix::width(record.replicas.iter().map(|replica| replica.replica));
-            let mut moved = false;
-            for replica in chosen(&record, args)? {
-                let stream = streams.entry(replica).or_insert_with(|| Stream::new(replica, args));
-                moved |= stream.print(&jobs, &id, &mut output, width).await?;
-            }
-            output.flush()?;
-            if !args.follow || (record.state.is_final() && !moved) {
-                break;
+                Err(error) if args.follow => patience.failed(error)?.iter().for_each(|s| say(s)),
+                printed => {
+                    let is_all = printed?;
+                    patience.answered().iter().for_each(|words| say(words));
+                    if is_all || !args.follow {
+                        break;
+                    }
+                }
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -67,6 +67,30 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         output.close()?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Prints what is new of all replicas; whether that was all there will be.
+async fn print(
+    jobs: &dyn Backend,
+    id: &str,
+    args: &Args,
+    streams: &mut BTreeMap<ReplicaId, Stream>,
+    output: &mut Output,
+) -> Result<bool> {
+    let record = jobs.observe(id).await?;
+    let width = prefix::width(record.replicas.iter().map(|replica| replica.replica));
+    let mut moved = false;
+    for replica in chosen(&record, args)? {
+        let stream = streams.entry(replica).or_insert_with(|| Stream::new(replica, args));
+        moved |= stream.print(jobs, id, output, width).await?;
+    }
+    Ok(record.state.is_final() && !moved)
+}
+
+/// Says something that is no output of the job.
+fn say(words: &str) {
+    // Where not even this can be written, there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "paddle logs: {words}");
 }
 
 /// The replicas to show. Before its machines are reached a job has none.
@@ -116,10 +140,17 @@ impl Stream {
         width: usize,
     ) -> Result<bool> {
         self.prefix = prefix::prefix(self.replica, width, prefix::wants_colour(&std::io::stdout()));
-        let mut tail = self.last.take().map(Tail::new);
+        let (mut tail, begin) = (self.last.map(Tail::new), self.cursor.clone());
         let mut moved = false;
         loop {
-            let piece = jobs.logs(id, self.replica, &self.cursor).await?;
+            let piece = match jobs.logs(id, self.replica, &self.cursor).await {
+                // What was kept back is read again.
+                Err(error) if tail.is_some() => {
+                    self.cursor = begin;
+                    return Err(error);
+                }
+                piece => piece?,
+            };
             if piece.bytes.is_empty() && piece.next == self.cursor {
                 break;
             }
@@ -134,6 +165,7 @@ impl Stream {
             }
         }
         if let Some(tail) = tail {
+            self.last = None;
             self.show(&tail.bytes(), output)?;
         }
         Ok(moved)
@@ -157,9 +189,7 @@ impl Stream {
     fn skip(&mut self, bytes: u64, output: &mut Output) -> Result<()> {
         self.finish(output)?;
         output.flush()?;
-        let what = format!("paddle logs: {}: {bytes} bytes are no longer kept", self.replica);
-        // Where not even this can be written, there is nobody to tell.
-        let _ = writeln!(std::io::stderr(), "{what}");
+        say(&format!("{}: {bytes} bytes are no longer kept", self.replica));
         Ok(())
     }
 

@@ -22,6 +22,39 @@ const PAUSE_GROWTH: f64 = 1.2;
 /// be brought up to date meanwhile.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// With a backend that cannot be reached.
+pub(crate) struct Patience {
+    reached: Instant,
+    is_away: bool,
+}
+
+impl Patience {
+    pub(crate) fn new() -> Patience {
+        Patience { reached: Instant::now(), is_away: false }
+    }
+
+    /// It has answered: what to say about that.
+    pub(crate) fn answered(&mut self) -> Option<&'static str> {
+        let was_away = self.is_away;
+        *self = Patience::new();
+        was_away.then_some("the job can be looked at again")
+    }
+
+    /// It has failed: what to say before it is asked again.
+    ///
+    /// # Errors
+    /// The error, if it is not to be asked again.
+    pub(crate) fn failed(&mut self, error: Error) -> Result<Option<String>> {
+        if !error.kind().is_retryable() || self.reached.elapsed() >= PATIENCE {
+            return Err(error);
+        }
+        let was_away = std::mem::replace(&mut self.is_away, true);
+        let (seconds, why) = (PATIENCE.as_secs(), error.chain());
+        let words = format!("the job cannot be looked at; trying for {seconds} s: {why}");
+        Ok((!was_away).then_some(words))
+    }
+}
+
 /// Whose job it is.
 pub(crate) enum Hold<'a> {
     /// Ours: a signal ends it.
@@ -61,21 +94,15 @@ pub(crate) async fn follow(
     let mut streams = Streams::default();
     let mut stopped = None;
     let mut pause = PAUSE_SHORT;
-    let (mut reached, mut has_seen_it, mut is_away) = (Instant::now(), false, false);
+    let (mut patience, mut has_seen_it) = (Patience::new(), false);
     // A request to end the job that could not be passed on yet.
     let mut unheard: Option<Stop> = None;
     loop {
-        let record = match backend.observe(id).await {
+        let observed = backend.observe(id).await;
+        let record = match observed.map_err(|error| patience.failed(error)) {
             Ok(record) => record,
-            Err(error) if error.kind().is_retryable() && reached.elapsed() < PATIENCE => {
-                if !is_away {
-                    let seconds = PATIENCE.as_secs();
-                    let why = error.chain();
-                    view.say(&format!(
-                        "the job cannot be looked at; trying for {seconds} s: {why}"
-                    ));
-                    is_away = true;
-                }
+            Err(Ok(words)) => {
+                words.iter().for_each(|words| view.say(words));
                 tokio::select! {
                     () = tokio::time::sleep(PAUSE_LONG) => {}
                     Some(stop) = stops.recv() => match hold {
@@ -92,16 +119,14 @@ pub(crate) async fn follow(
                 }
                 continue;
             }
-            Err(error) if error.kind() == Kind::NotFound && has_seen_it => {
+            Err(Err(error)) if error.kind() == Kind::NotFound && has_seen_it => {
                 return Err(removed(id, &hold));
             }
-            Err(error) if has_seen_it => return Err(error.with("job", id)),
-            Err(error) => return Err(error),
+            Err(Err(error)) if has_seen_it => return Err(error.with("job", id)),
+            Err(Err(error)) => return Err(error),
         };
-        if is_away {
-            view.say("the job can be looked at again");
-        }
-        (reached, has_seen_it, is_away) = (Instant::now(), true, false);
+        patience.answered().iter().for_each(|words| view.say(words));
+        has_seen_it = true;
         if let Some(stop) = unheard.take() {
             kill(backend, id, stop, view).await;
             stopped.get_or_insert(stop);
@@ -205,4 +230,25 @@ impl Streams {
 /// A runtime for one command.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Runtime::new().map_err(|source| Error::io("cannot start a runtime", source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backend_that_does_not_answer_is_told_once_and_asked_again() {
+        let mut patience = Patience::new();
+        let away = || Error::new(Kind::Unavailable, "no answer");
+        let words = patience.failed(away()).unwrap().unwrap();
+        assert_eq!(words, "the job cannot be looked at; trying for 600 s: no answer");
+        assert_eq!(patience.failed(away()).unwrap(), None);
+        assert_eq!(patience.answered(), Some("the job can be looked at again"));
+        assert_eq!(patience.answered(), None);
+        assert!(patience.failed(away()).unwrap().is_some());
+        patience.reached = Instant::now().checked_sub(PATIENCE).unwrap();
+        assert_eq!(patience.failed(away()).unwrap_err().kind(), Kind::Unavailable);
+        let forbidden = Error::new(Kind::Forbidden, "no");
+        assert_eq!(Patience::new().failed(forbidden).unwrap_err().kind(), Kind::Forbidden);
+    }
 }
