@@ -33,8 +33,9 @@ pub struct JobSpec {
     pub user: String,
     /// Where it runs.
     pub datacenter: String,
-    /// The absolute path of the program's directory, which every replica can reach; empty if the
-    /// package travels with the job instead.
+    /// The absolute path of the program's directory among the users' files of a cloud, which alone
+    /// reads it; empty if the package travels with the job instead. Backends have it from the
+    /// submission, as a directory of their machines.
     pub package: String,
     /// The program of a trainer and its arguments, run in the package without a shell. A job has
     /// a program, an entry or a topology.

@@ -94,7 +94,7 @@ pub struct JobSummary {
     pub state: JobState,
     /// Why it is in that state; empty where the state says it all.
     pub reason: String,
-    /// The number of trainers and of servers.
+    /// The number of trainers.
     pub trainers: u32,
     /// The number of parameter servers.
     pub pservers: u32,
