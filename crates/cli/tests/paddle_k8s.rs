@@ -47,7 +47,7 @@ fn a_pod_of_volcano_knows_itself_and_the_servers_from_the_plugins() {
         ("VC_PSERVER_HOSTS", "localhost,127.0.0.1"),
         ("VC_TRAINER_HOSTS", "ctr-trainer-0.ctr,ctr-trainer-1.ctr"),
     ];
-    for arguments in [&["start_trainer", "v2"][..], &["start_fluid"], &["start_new_trainer"]] {
+    for arguments in [&["start_trainer", "v2"][..], &["start_fluid"]] {
         let output = run(arguments, &variables);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let told = text(&output.stdout);
@@ -178,7 +178,7 @@ fn what_the_program_prints_is_also_in_the_folder_for_logs() {
     let folder = tempfile::tempdir().unwrap();
     let logs = folder.path().join("of/the/job");
     let variables = [
-        ("ENTRY", "echo one; echo two >&2; exit 3"),
+        ("ENTRY", "echo one; echo two >&2; echo figures > $PADDLE_LOG_DIR/metrics.jsonl; exit 3"),
         ("PADDLE_TRAINER_ID", "1"),
         ("TRAINERS", "2"),
         ("PADDLE_LOG_DIR", logs.to_str().unwrap()),
@@ -189,6 +189,58 @@ fn what_the_program_prints_is_also_in_the_folder_for_logs() {
         let kept = std::fs::read_to_string(logs.join("trainer-1.log")).unwrap();
         assert_eq!(kept, "one\ntwo\n".repeat(times), "a restarted pod keeps what was there");
     }
+    // Pods share the folder, and each program has one of its own in it.
+    assert_eq!(std::fs::read_to_string(logs.join("trainer-1/metrics.jsonl")).unwrap(), "figures\n");
+}
+
+/// The trainer's lines of the list are where its configuration finds `/train.list` if the root is not
+/// to be written, and nobody else's are.
+#[test]
+fn a_v1_trainer_has_its_own_part_of_the_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("all.list"), "a\nb\n\nc\nd\ne\n").unwrap();
+    let (list, logs) = (path("all.list"), path("log"));
+    let variables = |rank: &'static str, trainers: &'static str| {
+        vec![
+            ("TOPOLOGY", "no-such-configuration.py"),
+            ("PADDLE_TRAINER_ID", rank),
+            ("TRAINERS", trainers),
+            ("TRAIN_LIST", &list),
+        ]
+    };
+    for (rank, own) in [("0", "a\nc\ne\n"), ("1", "b\nd\n")] {
+        let told = [&variables(rank, "2")[..], &[("PADDLE_LOG_DIR", &logs)]].concat();
+        // What it trains is not there, which it says after all this.
+        let output = run(&["start_trainer", "v1"], &told);
+        assert!(!output.status.success());
+        let kept = std::fs::read_to_string(path(&format!("log/trainer-{rank}/train.list")));
+        assert_eq!(kept.unwrap(), own, "{}", text(&output.stderr));
+    }
+    let check = |variables: &[(&str, &str)], words: &str| {
+        let output = run(&["start_trainer", "v1"], variables);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+    };
+    check(&variables("0", "2"), "set PADDLE_LOG_DIR");
+    check(&variables("0", "6"), "fewer files than trainers");
+}
+
+/// A trainer of a fault-tolerant job has no work but from the master.
+#[test]
+fn a_new_trainer_waits_for_the_master() {
+    let (_listener, port) = listener();
+    let master = format!("127.0.0.1:{port}");
+    let entry = [("ENTRY", "echo asks $PADDLE_MASTER_ENDPOINT"), ("PADDLE_TRAINER_ID", "0")];
+    let told = [&entry[..], &[("PADDLE_MASTER_ENDPOINT", &master)]].concat();
+    let output = run(&["start_new_trainer"], &told);
+    assert_eq!(text(&output.stdout), format!("asks {master}\n"), "{}", text(&output.stderr));
+    let alone = [&entry[..], &[("PADDLE_JOB_NAME", "ctr")]].concat();
+    let output = run(&["start_new_trainer"], &alone);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("the API server cannot be asked"));
+    // Others may well have none.
+    assert!(run(&["start_trainer", "v2"], &alone).status.success());
 }
 
 #[test]

@@ -41,8 +41,7 @@ pub(crate) enum Verb {
     StartPserver(More),
     /// Be a trainer: wait for the servers, then train
     StartTrainer(Trainer),
-    /// Be a trainer of a fault-tolerant job, as start_trainer v2
-    #[command(hide = true)]
+    /// Be a trainer of a fault-tolerant job: as start_trainer v2, and wait for the master
     StartNewTrainer,
     /// Be what TRAINING_ROLE says, by the same ENTRY for servers and trainers
     StartFluid,

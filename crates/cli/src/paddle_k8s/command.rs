@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where a V1 program finds its rank, the number of trainers, and its part of the data. The root of
-/// a container is its own.
+/// a container is its own; where it cannot be written, they are in the trainer's folder for logs.
 const TRAINER_ID: &str = "/trainer_id";
 const TRAINER_COUNT: &str = "/trainer_count";
-const TRAIN_LIST: &str = "/train.list";
+const TRAIN_LIST: &str = "train.list";
 
 /// Refuses what can be known to be wrong before anything is waited for.
 pub(crate) fn check(verb: &Verb, environment: &Environment) -> Result<()> {
@@ -45,6 +45,7 @@ pub(crate) fn check(verb: &Verb, environment: &Environment) -> Result<()> {
 
 /// The command, with its environment and directory.
 pub(crate) fn command(verb: &Verb, environment: &Environment) -> Result<Command> {
+    let is_introduced = environment.role == Role::Trainer && introduce(environment);
     let mut command = match verb {
         Verb::StartPserver(more) => {
             let mut command = Command::new(paddle());
@@ -57,7 +58,8 @@ pub(crate) fn command(verb: &Verb, environment: &Environment) -> Result<Command>
             command
         }
         Verb::StartTrainer(Trainer { version: Version::V1, more }) => {
-            share_list(environment)?;
+            let folder = if is_introduced { "/" } else { &environment.log_dir };
+            share_list(environment, Path::new(folder))?;
             let mut command = Command::new(paddle());
             command.arg("train").arg(format!("--config={}", environment.topology));
             command.args(std::env::var("OUTPUT").ok().map(|path| format!("--save_dir={path}")));
@@ -76,9 +78,6 @@ pub(crate) fn command(verb: &Verb, environment: &Environment) -> Result<Command>
             command
         }
     };
-    if environment.role == Role::Trainer {
-        introduce(environment);
-    }
     if Path::new(&environment.package).is_dir() {
         command.current_dir(&environment.package);
         command.env("PYTHONPATH", python_path(&environment.package)?);
@@ -118,24 +117,24 @@ fn python_path(package: &str) -> Result<std::ffi::OsString> {
     })
 }
 
-/// The two files of V1 programs. Containers may have a root that cannot be written, and programs
-/// that do not look for them do not mind.
-fn introduce(environment: &Environment) {
+/// Writes the two files of V1 programs, and tells whether that was possible. Containers may have a
+/// root that cannot be written: `paddle train` looks for the files elsewhere too, and programs that
+/// do not look for them do not mind.
+fn introduce(environment: &Environment) -> bool {
     let write = |path: &str, number: u32| std::fs::write(path, format!("{number}\n"));
     let is_pod = Path::new("/var/run/secrets/kubernetes.io").exists()
         || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-    if let (Some(rank), true) = (environment.rank, is_pod) {
-        let written =
-            write(TRAINER_ID, rank).and_then(|()| write(TRAINER_COUNT, environment.trainers));
-        if let Err(error) = written {
-            crate::listening::say(&format!("no {TRAINER_ID} and {TRAINER_COUNT}: {error}"));
-        }
+    let (Some(rank), true) = (environment.rank, is_pod) else { return false };
+    let written = write(TRAINER_ID, rank).and_then(|()| write(TRAINER_COUNT, environment.trainers));
+    if let Err(error) = &written {
+        crate::listening::say(&format!("no {TRAINER_ID} and {TRAINER_COUNT}: {error}"));
     }
+    written.is_ok()
 }
 
-/// Every trainer's part of the list of files: line i is for trainer i modulo their number, so that
-/// none is left over.
-fn share_list(environment: &Environment) -> Result<()> {
+/// Writes a trainer's part of the list of files to a folder, where a configuration finds it as
+/// `/train.list`: line i is for trainer i modulo their number, so that none is left over.
+fn share_list(environment: &Environment, folder: &Path) -> Result<()> {
     let Ok(list) = std::env::var("TRAIN_LIST") else { return Ok(()) };
     if list.is_empty() {
         return Ok(());
@@ -154,7 +153,14 @@ fn share_list(environment: &Environment) -> Result<()> {
     }
     let own = lines.iter().skip(rank as usize).step_by(trainers as usize);
     let own: String = own.map(|line| format!("{line}\n")).collect();
-    std::fs::write(TRAIN_LIST, own)
-        .map_err(|source| Error::io("cannot write the trainer's part of the files", source))
-        .map_err(|error| error.with("file", TRAIN_LIST))
+    if folder.as_os_str().is_empty() {
+        let message = "the trainer's part of the files can only be written to a folder of its own: \
+                       set PADDLE_LOG_DIR, or let the pod write to /";
+        return Err(Error::invalid(message).with("TRAIN_LIST", list));
+    }
+    let path = folder.join(TRAIN_LIST);
+    std::fs::write(&path, own).map_err(|source| {
+        Error::io("cannot write the trainer's part of the files", source)
+            .with("file", path.display())
+    })
 }

@@ -4,6 +4,7 @@
 mod args;
 mod command;
 mod listening;
+mod log;
 mod outcome;
 mod program;
 mod settle;
@@ -45,6 +46,7 @@ fn run(args: &PaddleK8s) -> Result<ExitCode> {
             settled = prepare(args) => settled?,
             Some(signal) = signals.recv() => return early(signal),
         };
+        let log = log::take_folder(&mut environment)?;
         let mut restarts = 0;
         loop {
             tokio::select! {
@@ -52,9 +54,10 @@ fn run(args: &PaddleK8s) -> Result<ExitCode> {
                 Some(signal) = signals.recv() => return early(signal),
             }
             let command = command::command(&args.verb, &environment)?;
-            let ended = program::run(command, &environment, &mut signals).await?;
-            let exit_code = outcome::tell(&ended, environment.role);
-            let is_trainer = environment.role == Role::Trainer;
+            let (role, log) = (environment.role, log.as_deref().map(log::open).transpose()?);
+            let ended = program::run(command, role, log, &mut signals).await?;
+            let exit_code = outcome::tell(&ended, role);
+            let is_trainer = role == Role::Trainer;
             // What is not there will not be there the second time either.
             let is_hopeless = matches!(exit_code, 0 | NOT_EXECUTABLE | NOT_FOUND);
             if ended.signal.is_some() || is_hopeless || !is_trainer || restarts >= args.restarts {
@@ -101,8 +104,7 @@ async fn prepare(args: &PaddleK8s) -> Result<Environment> {
     }
     command::check(&args.verb, &environment)?;
     let deadline = Instant::now() + args.wait;
-    let is_fluid = matches!(args.verb, Verb::StartFluid);
-    settle::settle(environment, is_fluid, deadline).await
+    settle::settle(environment, &args.verb, deadline).await
 }
 
 fn code(code: i32) -> ExitCode {

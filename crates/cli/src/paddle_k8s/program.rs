@@ -2,7 +2,6 @@
 //! a file, and processes that it leaves behind are collected, since this is the first process of
 //! the container.
 
-use contract::env::Environment;
 use contract::exit::from_signal;
 use contract::ready::Farewell;
 use contract::role::Role;
@@ -11,10 +10,9 @@ use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait, waitpgid};
 use scheduler::lines::Lines;
 use scheduler::supervisor::not_started;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{PipeReader, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -35,16 +33,16 @@ pub(crate) struct Ended {
     pub(crate) was_stopped: bool,
 }
 
-/// Runs a command until it ends.
+/// Runs a command until it ends, with its output in a file too.
 pub(crate) async fn run(
     mut command: Command,
-    environment: &Environment,
+    role: Role,
+    log: Option<File>,
     signals: &mut mpsc::Receiver<Signal>,
 ) -> Result<Ended> {
     // A group of its own: a shell would keep a signal to itself.
     command.process_group(0);
-    let log = open_log(environment)?;
-    let copied = match (log, environment.role) {
+    let copied = match (log, role) {
         (None, Role::Trainer) => None,
         (log, _) => Some(copy(&mut command, log)?),
     };
@@ -119,25 +117,6 @@ fn reap(pid: Pid) -> Result<oneshot::Receiver<WaitStatus>> {
     let refused = |source| Error::io("cannot start a thread", source);
     std::thread::Builder::new().name("reaper".to_owned()).spawn(collect).map_err(refused)?;
     Ok(receiver)
-}
-
-/// The file for the output, named by role and rank, in the folder for logs if there is one. A pod
-/// that is started again writes behind what was there.
-fn open_log(environment: &Environment) -> Result<Option<File>> {
-    let Environment { log_dir, role, rank, .. } = environment;
-    if log_dir.is_empty() {
-        return Ok(None);
-    }
-    let path = Path::new(log_dir).join(format!("{role}-{}.log", rank.unwrap_or(0)));
-    let refused = |source| {
-        Error::io(
-            "cannot write the log: is its volume mounted, and may this user write there?",
-            source,
-        )
-        .with("file", path.display())
-    };
-    std::fs::create_dir_all(log_dir).map_err(refused)?;
-    OpenOptions::new().create(true).append(true).open(&path).map(Some).map_err(refused)
 }
 
 /// Sends the output of a command to our own and, with its errors, to a file. Resolves when it has ended, to the last

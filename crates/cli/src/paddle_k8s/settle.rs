@@ -4,6 +4,7 @@
 //! has its rank from its place there. For the rest the API server is asked, again and again until
 //! everything is known or the time is over: pods of one job do not start at one moment.
 
+use crate::args::Verb;
 use crate::listening::say;
 use contract::env::Environment;
 use contract::port::Endpoint;
@@ -11,7 +12,7 @@ use contract::role::Role;
 use contract::{Error, Kind, Result};
 use kube::Client;
 use scheduler::kubernetes::api::{Access, connect};
-use scheduler::kubernetes::peers::{Peer, Peers};
+use scheduler::kubernetes::peers::{Peer, Peers, label};
 use std::time::{Duration, Instant};
 
 /// Between two questions to the API server.
@@ -29,14 +30,15 @@ const RIGHTS: &str = "the pod's service account must be allowed to get and list 
 /// Fills in what the environment does not say.
 pub(crate) async fn settle(
     mut environment: Environment,
-    is_fluid: bool,
+    verb: &Verb,
     deadline: Instant,
 ) -> Result<Environment> {
+    let is_fluid = matches!(verb, Verb::StartFluid);
     if environment.rank.is_none() {
         environment.rank = place(&environment);
     }
-    let Missing { rank, servers, folder } = Missing::of(&environment, is_fluid);
-    if !(rank || servers || folder) {
+    let Missing { rank, servers, folder, master } = Missing::of(&environment, verb);
+    if !(rank || servers || folder || master) {
         return Ok(environment);
     }
     let cluster = Cluster::open(&environment, deadline).await?;
@@ -49,6 +51,10 @@ pub(crate) async fn settle(
     if servers {
         let addresses = cluster.addresses(Role::Pserver, environment.pservers).await?;
         environment.pserver_endpoints = endpoints(&addresses)?;
+    }
+    let may_have_master = environment.role == Role::Trainer && !is_fluid;
+    if may_have_master && environment.master.is_none() {
+        environment.master = cluster.master(master).await?;
     }
     // Programs of Fluid's time look for them.
     if is_fluid && environment.role == Role::Trainer && environment.trainer_hosts.is_empty() {
@@ -65,17 +71,29 @@ struct Missing {
     rank: bool,
     servers: bool,
     folder: bool,
+    /// A job of other verbs may have none.
+    master: bool,
 }
 
 impl Missing {
-    fn of(environment: &Environment, is_fluid: bool) -> Missing {
+    fn of(environment: &Environment, verb: &Verb) -> Missing {
         let Environment { role, rank, pservers, checkpoint_dir, restore, .. } = environment;
+        let is_fluid = matches!(verb, Verb::StartFluid);
         let needs_servers = *role == Role::Trainer || is_fluid && *role == Role::Pserver;
         Missing {
             rank: rank.is_none() && *role != Role::Master,
             servers: needs_servers && *pservers > 0 && environment.pserver_endpoints.is_empty(),
             folder: *role == Role::Pserver && !checkpoint_dir.is_empty() && restore.is_empty(),
+            master: matches!(verb, Verb::StartNewTrainer) && environment.master.is_none(),
         }
+    }
+}
+
+/// The name of this pod: it is its host name, too.
+fn pod_name(environment: &Environment) -> String {
+    match environment.pod_name.as_str() {
+        "" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        name => name.to_owned(),
     }
 }
 
@@ -86,10 +104,11 @@ fn place(environment: &Environment) -> Option<u32> {
         Role::Pserver => &environment.pserver_endpoints,
         Role::Master => return Some(0),
     };
+    let pod_name = pod_name(environment);
     let is_own = |entry: &Endpoint| {
         let is = |text: &str| !text.is_empty() && entry.host().eq_ignore_ascii_case(text);
         let label = entry.host().split('.').next().unwrap_or_default();
-        is(&environment.address) || is(&environment.pod_name) || label == environment.pod_name
+        is(&environment.address) || is(&pod_name) || label == pod_name
     };
     // Two servers of one address differ by their ports, which say nothing about this pod.
     match list.iter().filter(|entry| is_own(entry)).count() {
@@ -148,10 +167,7 @@ impl Cluster {
     }
 
     async fn own(&self, environment: &Environment) -> Result<Peer> {
-        let name = match environment.pod_name.as_str() {
-            "" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
-            name => name.to_owned(),
-        };
+        let name = pod_name(environment);
         let peers = self.peers(environment.role, 0);
         self.until("the API server", async || peers.pod(&name).await.map(Ok)).await
     }
@@ -175,6 +191,25 @@ impl Cluster {
         };
         let what = "the other pods";
         self.until(what, async || Ok(peers.addresses().await?.map_err(missing))).await
+    }
+
+    /// Where the master listens. One that is needed is waited for, and so is the address of any.
+    async fn master(&self, is_needed: bool) -> Result<Option<Endpoint>> {
+        let peers = self.peers(Role::Master, 1);
+        let missing = || format!("no pod has the label {}={}", label(Role::Master), self.job);
+        let question = async || {
+            let pods = peers.list().await?;
+            let live = || pods.iter().filter(|pod| pod.is_live && !pod.is_ending);
+            if let Some(address) = live().find_map(|pod| pod.address.as_ref()) {
+                return Ok(Ok(Some(Endpoint::new(address, master::PORT)?)));
+            }
+            Ok(match live().next() {
+                Some(pod) => Err(format!("no address yet: {}", pod.name)),
+                None if is_needed => Err(missing()),
+                None => Ok(None),
+            })
+        };
+        self.until("the master", question).await
     }
 
     /// Asks until there is an answer; `Err` inside says what is missing so far.

@@ -20,7 +20,8 @@ fn documented_rules() -> String {
 fn replica_set(name: &str, label: &str, replicas: u32, verb: &[&str]) -> Value {
     let variable = |(name, value): (&str, &str)| json!({"name": name, "value": value});
     let field = |(name, path): (&str, &str)| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
-    let entry = "echo rank $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM at $PADDLE_INIT_PSERVERS\n\
+    let entry = "echo rank $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM at $PADDLE_INIT_PSERVERS, \
+                 data of $PADDLE_MASTER_ENDPOINT\n\
                  sleep 1000";
     let told = [
         ("PADDLE_JOB_NAME", "words"),
@@ -73,7 +74,7 @@ fn trainers(cluster: &Cluster) -> Vec<(String, String)> {
     pods.map(printed).collect()
 }
 
-/// Two different ranks; the pod in place of a lost one has that of the lost one.
+/// Two different ranks, and the addresses of the server and the master; the pod in place of a lost one has that of the lost one.
 #[test]
 fn a_replacement_takes_the_rank_that_is_free() {
     let Some(cluster) = Cluster::find() else { return };
@@ -86,7 +87,14 @@ fn a_replacement_takes_the_rank_that_is_free() {
     cluster.ask(&[&["create", "rolebinding", "ranks"], &to[..]].concat());
     for set in [
         replica_set("servers", "paddle-job-pserver", 1, &["start_pserver"]),
-        replica_set("trainers", "paddle-job", 2, &["start_trainer", "v2"]),
+        replica_set("trainers", "paddle-job", 2, &["start_new_trainer"]),
+        // It comes last, and is waited for.
+        replica_set(
+            "master",
+            "paddle-job-master",
+            1,
+            &["start_master", "--", "--dataset=/etc/passwd"],
+        ),
     ] {
         cluster.tell(&["apply", "-n", NAMESPACE, "-f", "-"], &set.to_string());
     }
@@ -97,11 +105,14 @@ fn a_replacement_takes_the_rank_that_is_free() {
         is_settled.then_some(all)
     };
     let before = wait_for("both have ranks", settled);
-    let server = ["get", "pods", "-n", NAMESPACE, "-l", "paddle-job-pserver=words"];
-    let path = "jsonpath={.items[0].status.podIP}";
-    let address = cluster.ask(&[&server[..], &["-o", path]].concat());
+    let address = |label: &str| {
+        let path = "jsonpath={.items[0].status.podIP}";
+        let label = format!("{label}=words");
+        cluster.ask(&["get", "pods", "-n", NAMESPACE, "-l", &label, "-o", path])
+    };
+    let (server, master) = (address("paddle-job-pserver"), address("paddle-job-master"));
     for (rank, (_, line)) in before.iter().enumerate() {
-        assert_eq!(*line, format!("rank {rank} of 2 at {address}"));
+        assert_eq!(*line, format!("rank {rank} of 2 at {server}, data of {master}:8080"));
     }
     let (lost, kept) = (&before[0].0, &before[1].0);
     cluster.ask(&["delete", "pod", lost, "-n", NAMESPACE]);

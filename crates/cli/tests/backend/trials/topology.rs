@@ -71,6 +71,44 @@ pub(crate) fn a_topology_is_trained_with_the_flags_of_the_contract(harness: &dyn
     job.file(0, "output/pass-00001/done");
 }
 
+/// As configurations of the original cloud make their lists: by the trainer's own number.
+const OWN_LIST: &str = r#"
+import os, time
+from paddle.trainer_config_helpers import *
+
+rank, count = int(open("/trainer_id").read()), int(open("/trainer_count").read())
+with open("/train.list", "w") as file:
+    file.write("data-%d\n" % rank)
+shared = os.path.join(os.environ["MARKER"], "shared")
+open(os.path.join(shared, "written-%d" % rank), "w").close()
+while not all(os.path.exists(os.path.join(shared, "written-%d" % one)) for one in range(count)):
+    time.sleep(0.05)
+define_py_data_sources2("/train.list", None, module="dataprovider", obj="process")
+settings(batch_size=4, learning_rate=0.01)
+x = data_layer(name="x", size=2)
+y = data_layer(name="y", size=1)
+outputs(square_error_cost(input=fc_layer(input=x, size=1, act=LinearActivation()), label=y))
+"#;
+
+/// Trainers that share a workspace, and all write their list before one of them reads it.
+pub(crate) fn every_trainer_has_a_list_of_its_own(harness: &dyn Harness) {
+    let Some(commands) = installed::commands() else { return };
+    let job = job(harness, commands.to_str().unwrap());
+    for rank in 0..2 {
+        job.write(rank, "conf/trainer_config.py", OWN_LIST);
+        for (own, count) in [(0, 8), (1, 4)] {
+            job.write(rank, &format!("data-{own}"), &"1 2\n3 1\n".repeat(count));
+        }
+    }
+    job.succeed();
+    for (rank, samples) in [(0, 16), (1, 8)] {
+        let log = job.text(&format!("trainer-{rank}"));
+        let batches = samples / 4;
+        assert!(log.contains(&format!(" Pass=1 Batch={batches} samples={samples} ")), "{log}");
+        assert!(!log.contains("trainers share"), "{log}");
+    }
+}
+
 pub(crate) fn a_topology_that_is_not_there_is_refused_by_name(harness: &dyn Harness) {
     let job = job(harness, "/none").with(|spec| spec.topology = "conf/other.py".to_owned());
     let told = match job.try_submit() {
