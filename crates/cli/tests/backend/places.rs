@@ -13,6 +13,8 @@ use scheduler::submission::{
     SlurmPlace, SshPlace, Volume, VolumeSource,
 };
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -227,18 +229,23 @@ impl Harness for Slurm {
 pub(crate) struct Kubernetes {
     home: PathBuf,
     uses_volcano: bool,
+    run_as: Option<RunAs>,
 }
 
 impl Kubernetes {
     pub(crate) fn find(uses_volcano: bool) -> Option<Kubernetes> {
         match std::env::var_os("PADDLE_TEST_KUBERNETES") {
-            Some(home) => Some(Kubernetes { home: home.into(), uses_volcano }),
+            Some(home) => Some(Kubernetes { home: home.into(), uses_volcano, run_as: None }),
             None => {
                 let note = b"skipped: there is no cluster, run make test-clusters\n";
                 std::io::Write::write_all(&mut std::io::stderr(), note).unwrap();
                 None
             }
         }
+    }
+
+    pub(crate) fn without_root(self) -> Kubernetes {
+        Kubernetes { run_as: Some(USER), ..self }
     }
 
     fn kubectl(&self, words: &[&str]) {
@@ -296,6 +303,13 @@ impl Harness for Kubernetes {
     /// Pods have addresses of their own, so all servers can have the same port.
     fn confine(&self, submission: &mut Submission) {
         submission.spec.ports = Ports::default();
+        submission.run_as = self.run_as;
+        if let (Some(_), Package::Present(package)) = (self.run_as, &submission.package) {
+            let package = Path::new(package);
+            for folder in [package, package.parent().unwrap()] {
+                std::fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
+            }
+        }
     }
 
     fn leave(&self, submission: &Submission) {

@@ -61,7 +61,6 @@ mod slurm {
 ///   supervisor or leash; the cluster looks after its pods. A story kills a launcher.
 /// - `a_topology_that_is_not_there_is_refused_by_name`: what the image has is known when a pod runs
 ///   it; exit code and log say what is missing.
-/// - `figures_are_kept_with_their_history`: figures stay in files of the pods.
 /// - `a_dying_server…`: trainers do not see the servers' processes. A story kills one in its pod.
 /// - `a_forced_kill_waits_for_nobody`: a kubelet that has begun to end a pod gives its program the
 ///   time that it was told first, whatever comes later.
@@ -89,9 +88,11 @@ macro_rules! pods {
             environment::the_environment_is_that_of_the_contract;
             environment::the_token_is_in_no_argument_list;
             topology::a_topology_is_trained_with_the_flags_of_the_contract;
+            topology::every_trainer_has_a_list_of_its_own;
             output::every_byte_is_in_the_log;
             output::large_outputs_are_complete;
             output::a_cursor_goes_on_over_a_restart;
+            output::figures_are_kept_with_their_history;
             output::hostile_files_in_the_log_directory_neither_block_nor_mislead;
             failing::the_first_failing_trainer_ends_the_job;
             failing::a_command_that_cannot_run_is_named;
@@ -123,4 +124,16 @@ mod kubernetes {
 /// always ends the job, which a story has.
 mod kubernetes_without_volcano {
     pods! { false; }
+}
+
+/// Pods of a user who may write to their volume alone.
+mod kubernetes_without_root {
+    crate::backend::trials::suite! {
+        match super::Kubernetes::find(true) {
+            Some(kubernetes) => kubernetes.without_root(),
+            None => return,
+        };
+        topology::every_trainer_has_a_list_of_its_own;
+        output::figures_are_kept_with_their_history;
+    }
 }

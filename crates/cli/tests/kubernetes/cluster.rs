@@ -84,6 +84,7 @@ impl Cluster {
         let mut command = Command::new("bash");
         command.args(["-ec", script]).env("KUBECONFIG", self.kubeconfig());
         command.env("PATH", format!("{}:{path}", self.home.join("bin").display()));
+        command.env("XDG_CACHE_HOME", self.home.join("run/helm"));
         printed(command.stdin(Stdio::null()))
     }
 
@@ -148,8 +149,8 @@ impl Cluster {
 
     /// The names of all objects of a job that are left.
     pub(crate) fn left(&self, selector: &str) -> String {
-        let kinds =
-            "secrets,pods,services,configmaps,statefulsets,jobs.batch,jobs.batch.volcano.sh";
+        let kinds = "secrets,pods,services,configmaps,statefulsets,jobs.batch,leases,\
+                     networkpolicies,jobs.batch.volcano.sh,podgroups.scheduling.volcano.sh";
         self.ask(&["get", kinds, "-l", selector, "-o", "name"])
     }
 }

@@ -28,28 +28,48 @@ pub(super) fn read(
     cursor: &Cursor,
     is_over: bool,
 ) -> Result<Option<LogPiece>> {
-    let Some(file) = open(root, way)? else { return Ok(None) };
     let offset = parse_cursor(&cursor.0)?;
-    let refused = |source| Error::io("cannot read a log", source).with("file", way.display());
-    let mut bytes = vec![0; LOG_BYTES_MAX];
+    let Some(bytes) = piece(root, way, offset, LOG_BYTES_MAX)? else { return Ok(None) };
+    let is_last = is_over && bytes.len() < LOG_BYTES_MAX;
+    let next = Cursor((offset + bytes.len() as u64).to_string());
+    Ok(Some(LogPiece { bytes, next, skipped_bytes: 0, is_last }))
+}
+
+/// The length of a file; `None` if there is no such file.
+pub(super) fn length(root: &Path, way: &Path) -> Result<Option<u64>> {
+    let Some(file) = open(root, way)? else { return Ok(None) };
+    Ok(Some(file.metadata().map_err(|source| refused(source, root, way))?.len()))
+}
+
+/// What is in a file from a place on, at most so many bytes; `None` if there is no such file.
+pub(super) fn piece(
+    root: &Path,
+    way: &Path,
+    from: u64,
+    bytes_max: usize,
+) -> Result<Option<Vec<u8>>> {
+    let Some(file) = open(root, way)? else { return Ok(None) };
+    let mut bytes = vec![0; bytes_max];
     let mut count = 0;
     while count < bytes.len() {
-        match file.read_at(&mut bytes[count..], offset + count as u64).map_err(refused)? {
+        let read = file.read_at(&mut bytes[count..], from + count as u64);
+        match read.map_err(|source| refused(source, root, way))? {
             0 => break,
             more => count += more,
         }
     }
-    let is_last = is_over && count < bytes.len();
     bytes.truncate(count);
-    let next = Cursor((offset + count as u64).to_string());
-    Ok(Some(LogPiece { bytes, next, skipped_bytes: 0, is_last }))
+    Ok(Some(bytes))
+}
+
+fn refused(source: std::io::Error, root: &Path, way: &Path) -> Error {
+    let message = "cannot read what a pod wrote";
+    Error::io(message, source).with("file", root.join(way).display())
 }
 
 /// Opens a plain file below a trusted directory.
 fn open(root: &Path, way: &Path) -> Result<Option<File>> {
-    let refused = |errno: Errno| {
-        Error::io("cannot open a log", errno.into()).with("file", root.join(way).display())
-    };
+    let refused = |errno: Errno| refused(errno.into(), root, way);
     let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let top = openat(CWD, root, directory, Mode::empty()).map_err(refused)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -5,7 +5,7 @@
 //! so a job is either accepted or was never there, whatever happens to whoever submits it. All other
 //! objects are made from it and belong to it, and go with it. States come from watches ([`view`]),
 //! translated by pure functions ([`state`]); output comes from the pods ([`logs`]), or from a volume
-//! that they and this machine share ([`files`]).
+//! that they and this machine share ([`files`]), as their figures do ([`figures`]).
 
 pub mod api;
 pub mod peers;
@@ -14,6 +14,7 @@ pub mod plan;
 mod end;
 #[cfg(test)]
 mod fake;
+mod figures;
 mod files;
 mod logs;
 mod package;
@@ -198,11 +199,15 @@ impl Kubernetes {
             false => self.make_parts(parts, place, &secret).await,
         };
         if let Err(error) = made {
-            if accepted == Accepted::New {
-                let has_job = self.uses_volcano(place).await?;
-                self.delete((&place.namespace, name.as_str()), has_job).await?;
-            }
-            return Err(error);
+            let undone = match accepted {
+                Accepted::New => self.unmake(place, name.as_str()).await,
+                Accepted::Known => Ok(()),
+            };
+            // What it failed for comes first, whatever became of the rest.
+            return Err(match undone {
+                Ok(()) => error,
+                Err(left) => error.with("left on the cluster, because of", left.chain()),
+            });
         }
         if let Some(view) = self.view.get() {
             view.put_secret(value(&secret));
@@ -273,6 +278,12 @@ impl Kubernetes {
         Ok(())
     }
 
+    /// Deletes what was made of a job before something of it was refused.
+    async fn unmake(&self, place: &KubernetesPlace, name: &str) -> Result<()> {
+        let has_job = self.uses_volcano(place).await?;
+        self.delete((&place.namespace, name), has_job).await
+    }
+
     /// Deletes the job's Secret and everything that belongs to it, a Volcano job first.
     async fn delete(&self, (namespace, name): (&str, &str), has_job: bool) -> Result<()> {
         if has_job {
@@ -306,8 +317,19 @@ impl Kubernetes {
 
     async fn look(&self, id: &str) -> Result<JobRecord> {
         let (submission, seen) = self.seen(id).await?;
-        let record = state::record(&submission, place(&submission)?, &seen);
+        let mut record = state::record(&submission, place(&submission)?, &seen);
         self.conclude(&submission, &seen, &record).await?;
+        let sources = figures(&submission, record.trainers)?;
+        if !sources.is_empty() {
+            let newest = blocking(move || {
+                let newest = |one: figures::Source| Ok((one.replica, figures::newest(&one)?));
+                sources.into_iter().map(newest).collect::<Result<Vec<_>>>()
+            });
+            for (id, newest) in newest.await? {
+                let own = record.replicas.iter_mut().find(|own| own.replica == id);
+                own.into_iter().for_each(|own| own.metrics.clone_from(&newest));
+            }
+        }
         Ok(record)
     }
 
@@ -338,11 +360,7 @@ impl Kubernetes {
         let file = if is_of_pod { None } else { files::here(place, &log) };
         if let Some((root, way)) = file {
             let (root, own) = (root.to_owned(), cursor.clone());
-            let read = move || files::read(&root, &way, &own, is_over);
-            let read = tokio::task::spawn_blocking(read).await;
-            let piece =
-                read.map_err(|source| Error::invalid("a read broke off").because(source))?;
-            match piece? {
+            match blocking(move || files::read(&root, &way, &own, is_over)).await? {
                 Some(piece) => return Ok(piece),
                 // The entry writes no file before it starts the program; if it never does, the pod
                 // says why. A file that was read and is gone is not told again from another source.
@@ -444,9 +462,12 @@ impl Backend for Kubernetes {
 
     fn metrics<'a>(&'a self, id: &'a str, cursor: &'a Cursor) -> BoxFuture<'a, Result<Metrics>> {
         Box::pin(async move {
-            // Figures are in files of the pods, which the API server does not show.
-            self.seen(id).await?;
-            Ok(Metrics { lines: Vec::new(), next: cursor.clone() })
+            let (submission, seen) = self.seen(id).await?;
+            let record = state::record(&submission, place(&submission)?, &seen);
+            // Those of pods that share no volume with this machine are out of reach.
+            let sources = figures(&submission, record.trainers)?;
+            let cursor = cursor.clone();
+            blocking(move || figures::read(&sources, &cursor)).await
         })
     }
 
@@ -486,6 +507,26 @@ fn place(submission: &Submission) -> Result<&KubernetesPlace> {
             Err(Error::invalid(message).with("place", other.name()))
         }
     }
+}
+
+/// Where the trainers' figures are on this machine.
+fn figures(submission: &Submission, trainers: u32) -> Result<Vec<figures::Source>> {
+    let place = place(submission)?;
+    let mut sources = Vec::new();
+    for replica in figures::trainers(trainers) {
+        let path = plan::figures(submission, place, replica)?;
+        let found = files::here(place, &path).map(|(root, way)| (root.to_owned(), way));
+        sources.extend(found.map(|(root, way)| figures::Source { replica, root, way }));
+    }
+    Ok(sources)
+}
+
+/// Reads files where that may take its time.
+async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let read = tokio::task::spawn_blocking(read).await;
+    read.map_err(|source| Error::invalid("a read broke off").because(source))?
 }
 
 /// A refusal, with what can be done about it.

@@ -398,7 +398,7 @@ pub(super) fn replicas(submission: &Submission, place: &KubernetesPlace) -> Resu
     };
     let plan = |(index, id): (usize, &ReplicaId)| {
         let told = told(submission, place, id.role)?;
-        let own_dir = PathBuf::from(&told.log_dir);
+        let log_dir = own_dir(&told, *id).to_string_lossy().into_owned();
         Ok(ReplicaPlan {
             id: *id,
             node: index,
@@ -411,12 +411,16 @@ pub(super) fn replicas(submission: &Submission, place: &KubernetesPlace) -> Resu
                 pod_name: pod_name(submission, *id),
                 namespace: place.namespace.clone(),
                 token: Some(submission.token.clone()),
+                log_dir,
                 ..told
             },
             extra: spec.env.clone(),
             directory: workspace.clone(),
-            log: own_dir.join(format!("{id}.log")),
-            metrics: None,
+            log: log(submission, place, *id)?,
+            metrics: match id.role {
+                Role::Trainer => Some(figures(submission, place, *id)?),
+                Role::Pserver | Role::Master => None,
+            },
             resources: *spec.resources.of(id.role),
             confinement: Confinement::default(),
             introduces: false,
@@ -440,7 +444,22 @@ pub(super) fn log(
     Ok(Path::new(&told.log_dir).join(format!("{replica}.log")))
 }
 
-/// What every pod of a role is told. Rank, name and address are not.
+/// Where a trainer writes its figures.
+pub(super) fn figures(
+    submission: &Submission,
+    place: &KubernetesPlace,
+    replica: ReplicaId,
+) -> Result<PathBuf> {
+    let told = told(submission, place, replica.role)?;
+    Ok(own_dir(&told, replica).join("metrics.jsonl"))
+}
+
+/// The folder for logs that a replica's entry tells its program, beside those of the other replicas.
+fn own_dir(told: &Environment, replica: ReplicaId) -> PathBuf {
+    Path::new(&told.log_dir).join(replica.to_string())
+}
+
+/// What every pod of a role is told. Rank, name, address and its own folder for logs are not.
 fn told(submission: &Submission, place: &KubernetesPlace, role: Role) -> Result<Environment> {
     let spec = &submission.spec;
     let job = name(&submission.id);

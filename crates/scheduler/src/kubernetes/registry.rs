@@ -36,7 +36,7 @@ pub(super) fn secret(submission: &Submission) -> Result<Option<Value>> {
         "type": "kubernetes.io/dockerconfigjson",
         "metadata": {
             "name": name(submission),
-            "labels": {"app.kubernetes.io/managed-by": "paddlecloud"},
+            "labels": plan::labels(submission),
         },
         "stringData": {".dockerconfigjson": config.to_string()},
     })))
@@ -62,6 +62,7 @@ mod tests {
             secret["stringData"][".dockerconfigjson"],
             r#"{"auths":{"hub.example.com":{"password":"p","username":"wu"}}}"#
         );
+        assert_eq!(secret["metadata"]["labels"][plan::JOB_LABEL], "job-1");
         job.secrets.insert("mine".into(), Secret::new("p"));
         assert!(super::secret(&job).is_err());
     }

@@ -203,7 +203,8 @@ impl View {
     /// The names of all jobs of which there is a Secret.
     pub(super) fn names(&self) -> Vec<String> {
         let secrets = lock(&self.secrets);
-        let there = secrets.iter().filter(|(_, secret)| !is_going(secret));
+        let is_job = |job: &str, name: &str, secret: &Value| job == name && !is_going(secret);
+        let there = secrets.iter().filter(|((job, name, _), one)| is_job(job, name, one));
         let mut names: Vec<String> = there.map(|((_, name, _), _)| name.clone()).collect();
         names.dedup();
         names

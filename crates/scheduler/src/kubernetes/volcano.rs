@@ -206,6 +206,12 @@ mod tests {
     }
 
     #[test]
+    fn the_manifest_of_an_elastic_job_has_more_trainers_in_a_task_of_their_own() {
+        let job = job(&elastic(), &KubernetesPlace::default()).unwrap();
+        insta::assert_snapshot!(serde_yaml_ng::to_string(&job).unwrap());
+    }
+
+    #[test]
     fn scaling_changes_one_number() {
         let before = job(&elastic(), &KubernetesPlace::default()).unwrap();
         let mut after = before.clone();
