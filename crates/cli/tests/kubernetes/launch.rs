@@ -30,46 +30,44 @@ fn the_manifests_of_a_dry_run_are_accepted() {
     let Some(cluster) = Cluster::find() else { return };
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("train.py"), "").unwrap();
-    for (volcano, objects) in [("yes", 2), ("no", 5)] {
-        dry_run(&cluster, folder.path(), volcano, objects);
+    let full = [
+        "--master",
+        "--restarts=1",
+        "--cpus=500m",
+        "--memory=1Gi",
+        "--volume=/tmp/paddle-test:/data",
+        "--volume=pvc://home:/home:ro",
+        "--volume=nfs://server/export:/export",
+        "--checkpoint_dir=/data/checkpoint",
+        "--pull_secret=registry",
+        "--priority=low",
+        "--metrics_port=9100",
+        "--time_limit=1h",
+    ];
+    let gpu = ["--use_gpu", "--trainer_count=2"];
+    let user = ["--run_as=1000:2000", "--volume=cephfs://wu:key@10.0.0.1:6789,10.0.0.2/wu:/pfs"];
+    let elastic = ["--min_trainers=1", "--max_trainers=4", "--master", "--queue=default"];
+    for (volcano, flags, objects) in [
+        ("yes", &full[..], 2),
+        ("no", &full, 5),
+        ("yes", &gpu, 2),
+        ("no", &gpu, 4),
+        ("yes", &user, 2),
+        ("no", &user, 4),
+        ("yes", &elastic, 2),
+    ] {
+        dry_run(&cluster, folder.path(), &[&["--volcano", volcano], flags].concat(), objects);
     }
 }
 
-fn dry_run(cluster: &Cluster, folder: &Path, volcano: &str, objects: usize) {
-    let output = paddle(
-        cluster,
-        folder,
-        &[
-            "--backend=kubernetes",
-            "--volcano",
-            volcano,
-            "--dry-run",
-            "-o",
-            "yaml",
-            "--image",
-            IMAGE,
-            "--name=dry",
-            "--trainers=2",
-            "--pservers=2",
-            "--master",
-            "--restarts=1",
-            "--cpus=500m",
-            "--memory=1Gi",
-            "--volume=/tmp/paddle-test:/data",
-            "--volume=pvc://home:/home:ro",
-            "--volume=nfs://server/export:/export",
-            "--checkpoint_dir=/data/checkpoint",
-            "--pull_secret=registry",
-            "--priority=low",
-            "--metrics_port=9100",
-            "--time_limit=1h",
-            "train.py",
-        ],
-    );
-    assert!(output.status.success(), "{}", text(&output.stderr));
+fn dry_run(cluster: &Cluster, folder: &Path, flags: &[&str], objects: usize) {
+    let job = ["--image", IMAGE, "--name=dry", "--trainers=2", "--pservers=2"];
+    let shown = ["--backend=kubernetes", "--dry-run", "-o", "yaml"];
+    let output = paddle(cluster, folder, &[&shown[..], &job, flags, &["train.py"]].concat());
+    assert!(output.status.success(), "{flags:?}: {}", text(&output.stderr));
     let arguments = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"];
     let told = cluster.tell(&arguments, &text(&output.stdout));
-    assert_eq!(told.lines().count(), objects, "{told}");
+    assert_eq!(told.lines().count(), objects, "{flags:?}: {told}");
 }
 
 /// The workspace travels with the job, the model comes back on a volume, and the exit code is the

@@ -10,7 +10,9 @@ use crate::attach::{code, places, signals};
 use crate::jobs::everywhere;
 use cli::output::{Format, Output};
 use cli::program;
+use contract::job::JobSpec;
 use contract::port::Ports;
+use contract::quantity::Quantity;
 use contract::state::JobState;
 use contract::{Error, Result};
 use kube::config::Kubeconfig;
@@ -41,7 +43,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// Mount a volume into every pod: /dir:/path for a directory of the nodes, pvc://claim:/path,
-    /// nfs://server/dir:/path; with :ro behind it, read-only; repeatable
+    /// nfs://server/dir:/path, cephfs://user:secret@monitor,monitor/dir:/path; with :ro behind it,
+    /// read-only; repeatable
     #[arg(long, value_name = "SOURCE:PATH")]
     volume: Vec<String>,
     /// Secret of the namespace with which the image is fetched; repeatable
@@ -94,7 +97,7 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     super::ssh::refuse_nics(args)?;
     super::ssh::refuse_remote_paddle(args)?;
     super::submission::refuse_visible_processes(args)?;
-    super::slurm::refuse_flags_but_priority(args)?;
+    super::slurm::refuse_own_flags(args)?;
     if args.output == Shown::Yaml && !args.dry_run {
         return Err(Error::invalid("-o yaml prints manifests: use --dry-run too").into());
     }
@@ -106,6 +109,7 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     let mut spec = spec(args, &here, &counts)?;
     spec.queue = own.queue.clone().unwrap_or_default();
     spec.priority = args.slurm.priority();
+    spec.resources.trainer.gpu = gpus(args, &spec)?;
     trainer::set_elsewhere(&mut spec, args)?;
     let (package, source) = match &own.remote_workspace {
         Some(path) => (Package::Present(path.clone()), None),
@@ -130,6 +134,18 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     });
     let submission = Submission { run_as: own.run_as, ..submission(spec, place, package)? };
     Ok(Built { submission, package: source })
+}
+
+/// The devices of each trainer: as many as it uses, unless somebody says otherwise.
+fn gpus(args: &LaunchArgs, spec: &JobSpec) -> Result<Quantity> {
+    match args.slurm.gpus()? {
+        (kind, count) if !kind.is_empty() => {
+            let message = "a kind of GPU can be chosen on Slurm alone: use --gpus N";
+            Err(Error::invalid(message).with("gpus", format!("{kind}:{count}")))
+        }
+        (_, Quantity::ZERO) if spec.uses_gpu() => Ok(Quantity::whole(spec.trainer_count())),
+        (_, count) => Ok(count),
+    }
 }
 
 fn run_as(text: &str) -> std::result::Result<RunAs, String> {
@@ -172,8 +188,9 @@ fn context(kubeconfig: Option<&Path>) -> String {
 
 fn volume(text: &str) -> Result<Volume> {
     let refuse = || {
-        let message = "not a volume: use /dir:/path, pvc://claim:/path or nfs://server/dir:/path, \
-                       with :ro behind it for one that is only read";
+        let message = "not a volume: use /dir:/path, pvc://claim:/path, nfs://server/dir:/path or \
+                       cephfs://user:secret@monitor/dir:/path, with :ro behind it for one that is \
+                       only read";
         Error::invalid(message).with("volume", text)
     };
     let (rest, is_read_only) = match text.strip_suffix(":ro") {
@@ -186,6 +203,16 @@ fn volume(text: &str) -> Result<Volume> {
     } else if let Some(export) = source.strip_prefix("nfs://") {
         let (server, path) = export.split_once('/').ok_or_else(refuse)?;
         VolumeSource::Nfs { server: server.to_owned(), path: format!("/{path}") }
+    } else if let Some(rest) = source.strip_prefix("cephfs://") {
+        let (account, place) = rest.split_once('@').ok_or_else(refuse)?;
+        let (user, secret) = account.split_once(':').ok_or_else(refuse)?;
+        let (monitors, path) = place.split_once('/').ok_or_else(refuse)?;
+        VolumeSource::Cephfs {
+            monitors: monitors.split(',').map(str::to_owned).collect(),
+            path: format!("/{path}"),
+            user: user.to_owned(),
+            secret: secret.to_owned(),
+        }
     } else if Path::new(source).is_absolute() {
         VolumeSource::HostPath { path: source.to_owned() }
     } else {

@@ -36,8 +36,8 @@ pub(crate) struct Args {
     /// Reservation [default: SBATCH_RESERVATION, or none]
     #[arg(long, value_name = "NAME")]
     reservation: Option<String>,
-    /// GPUs of each trainer, perhaps of a kind: 2 or a100:2 [default: none; with --use_gpu as many
-    /// as --trainer_count]
+    /// GPUs of each trainer, on Slurm perhaps of a kind: 2 or a100:2; on Kubernetes nvidia.com/gpu
+    /// [default: none; with --use_gpu as many as --trainer_count]
     #[arg(long, value_name = "[KIND:]N")]
     gpus: Option<String>,
     /// low lets others go first; high needs a QOS, see --qos. On Kubernetes a PriorityClass,
@@ -78,17 +78,28 @@ impl Args {
     pub(super) fn priority(&self) -> Priority {
         self.priority.unwrap_or_default()
     }
+
+    /// The kind and the number of a trainer's devices, of `N` or `KIND:N`.
+    pub(super) fn gpus(&self) -> Result<(String, Quantity)> {
+        let Some(text) = &self.gpus else { return Ok((String::new(), Quantity::ZERO)) };
+        let (kind, count) = text.rsplit_once(':').unwrap_or(("", text));
+        let count: u32 = count.parse().map_err(|_| {
+            Error::invalid("not a number of GPUs: use N or KIND:N").with("gpus", text)
+        })?;
+        Ok((kind.to_owned(), Quantity::whole(count)))
+    }
 }
 
 /// Refuses what only means something where there is a queue.
 pub(super) fn refuse_flags(args: &LaunchArgs) -> Result<()> {
-    let given = [("--priority", args.slurm.priority.is_some())];
+    let own = &args.slurm;
+    let given = [("--priority", own.priority.is_some()), ("--gpus", own.gpus.is_some())];
     refuse_given(&given, "this flag is for Slurm and Kubernetes: use --backend slurm too")?;
-    refuse_flags_but_priority(args)
+    refuse_own_flags(args)
 }
 
 /// Refuses what only means something on Slurm, elsewhere.
-pub(super) fn refuse_flags_but_priority(args: &LaunchArgs) -> Result<()> {
+pub(super) fn refuse_own_flags(args: &LaunchArgs) -> Result<()> {
     let own = &args.slurm;
     let given = [
         ("--nodes", own.nodes.is_some()),
@@ -97,7 +108,6 @@ pub(super) fn refuse_flags_but_priority(args: &LaunchArgs) -> Result<()> {
         ("--qos", own.qos.is_some()),
         ("--constraint", own.constraint.is_some()),
         ("--reservation", own.reservation.is_some()),
-        ("--gpus", own.gpus.is_some()),
         ("--queue_timeout", own.queue_timeout.is_some()),
         ("--slurm_port", own.slurm_port.is_some()),
         ("--sbatch_args", own.sbatch_args.is_some()),
@@ -136,7 +146,7 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
             program::check(&spec.program, place)?;
         }
     }
-    let (gpu_type, gpus) = gpus(own.gpus.as_deref())?;
+    let (gpu_type, gpus) = own.gpus()?;
     spec.resources.trainer.gpu = gpus;
     spec.priority = own.priority();
     let root_dir = args.ssh.reach.root_dir.clone().unwrap_or_else(|| ROOT_DIR.to_owned());
@@ -165,14 +175,4 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
         results: here,
     });
     Ok(Built { submission: submission(spec, place, package)?, package: source })
-}
-
-/// `N` or `KIND:N`.
-fn gpus(text: Option<&str>) -> Result<(String, Quantity)> {
-    let Some(text) = text else { return Ok((String::new(), Quantity::ZERO)) };
-    let (kind, count) = text.rsplit_once(':').unwrap_or(("", text));
-    let count: u32 = count
-        .parse()
-        .map_err(|_| Error::invalid("not a number of GPUs: use N or KIND:N").with("gpus", text))?;
-    Ok((kind.to_owned(), Quantity::whole(count)))
 }
