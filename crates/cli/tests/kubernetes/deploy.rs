@@ -6,6 +6,7 @@ use super::repository;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 fn deploy(path: &str) -> String {
@@ -43,6 +44,15 @@ fn the_chart_gives_the_documented_rights() {
     assert_eq!(verbs(&rules), documented);
 }
 
+/// The commands of the documentation that install a cloud: the chart, the password, the way there.
+fn documented() -> Vec<String> {
+    let page = std::fs::read_to_string(repository::path("docs/kubernetes.md")).unwrap();
+    let rest = page.split_once("`deploy/helm/paddlecloud` installs the server itself").unwrap().1;
+    let block = rest.split_once("```bash\n").unwrap().1.split_once("```").unwrap().0;
+    let lines = block.replace("\\\n", "");
+    lines.lines().map(str::to_owned).collect()
+}
+
 /// A port of this machine that leads to a service, while it lives.
 struct Tunnel {
     process: Child,
@@ -52,12 +62,12 @@ struct Tunnel {
 }
 
 impl Tunnel {
-    fn open(cluster: &Cluster, namespace: &str, service: &str) -> Tunnel {
-        let mut process = cluster
-            .command(&["port-forward", "-n", namespace, service, ":8080"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+    /// By a command, with a port that is free here.
+    fn open(cluster: &Cluster, command: &str) -> Tunnel {
+        let command = command.replace(" 8080", " :8080");
+        let words: Vec<&str> = command.split_whitespace().collect();
+        assert_eq!(words[0], "kubectl");
+        let mut process = cluster.command(&words[1..]).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         let mut output = BufReader::new(process.stdout.take().unwrap());
         output.read_line(&mut line).unwrap();
@@ -107,7 +117,7 @@ impl Person {
     }
 }
 
-/// The rights of the chart are enough for everything that the server does, in one namespace and with
+/// By the commands of the documentation. The rights of the chart are enough for everything that the server does, in one namespace and with
 /// one for each user, with Volcano and without.
 #[test]
 fn the_chart_installs_a_cloud_that_runs_jobs() {
@@ -130,21 +140,17 @@ fn the_chart_installs_a_cloud_that_runs_jobs() {
         });
         cluster.tell(&["apply", "-f", "-"], &volume.to_string());
         let shared = json!({"host_path": {"path": files.path()}}).to_string();
-        cluster.helm(&[
-            "install",
-            "cloud",
-            &deploy("helm/paddlecloud"),
-            "--namespace=cloud",
-            "--create-namespace",
-            "--wait",
-            "--timeout=5m",
-            &format!("--set=userNamespaces={has_namespaces},volcano={has_volcano}"),
-            "--set=data.size=1Gi,quota.replicas=10",
-            &format!("--set-json=files.volume={shared}"),
-        ]);
-        let server = ["exec", "-n", "cloud", "deploy/cloud", "--", "cat", "/data/admin_password"];
-        let password = cluster.ask(&server);
-        let tunnel = Tunnel::open(&cluster, "cloud", "service/cloud");
+        let [install, password, forward] = &documented()[..] else { panic!("{:?}", documented()) };
+        let install = install.replace("deploy/helm/paddlecloud", &deploy("helm/paddlecloud"));
+        let nfs = r#"{"nfs": {"server": "10.0.0.1", "path": "/export"}}"#;
+        assert!(install.contains(nfs), "{install}");
+        let values = format!(
+            "--set=userNamespaces={has_namespaces},volcano={has_volcano} \
+             --set=data.size=1Gi,quota.replicas=10"
+        );
+        cluster.shell(&format!("{} --wait --timeout=5m {values}", install.replace(nfs, &shared)));
+        let password = cluster.shell(password);
+        let tunnel = Tunnel::open(&cluster, forward);
         let person = Person::new(tunnel.port, "admin", password.trim());
         let program = person.home.path().join("program");
         std::fs::create_dir(&program).unwrap();
@@ -217,6 +223,11 @@ fn word2vec_trains_on_the_ssh_servers() {
     cluster.ask(&["rollout", "status", "deployment/ssh-servers", "--timeout=120s"]);
     let hosts: Vec<String> =
         addresses(&cluster, "ssh-servers").iter().map(|host| format!("root@{host}")).collect();
+    // As somebody who has written these machines into the example's file.
+    for name in ["run.sh", "paddle.py"] {
+        let file = repository::path("examples/cluster_train").join(name);
+        std::fs::copy(file, folder.path().join(name)).unwrap();
+    }
     std::fs::write(folder.path().join("conf.py"), format!("HOSTS = {hosts:?}\n")).unwrap();
     let python = repository::path(".venv/bin/python");
     let package = folder.path().join("package");
@@ -230,10 +241,10 @@ fn word2vec_trains_on_the_ssh_servers() {
     let said = cluster.inside(
         folder.path(),
         &format!(
-            "export PADDLE_JOBS_DIR=$PWD/jobs\n\
-             {} launch --conf conf.py --ssh_config ssh_config --job_dispatch_package=package \
-             --passes 1 -- python3 train.py --preset test\n",
-            env!("CARGO_BIN_EXE_paddle")
+            "export PADDLE_JOBS_DIR=$PWD/jobs PATH={}:$PATH\n\
+             export PATH_TO_LOCAL_WORKSPACE=package NUM_PASSES=1 TRAINER_COUNT=1\n\
+             sh run.sh --ssh_config ssh_config -- python3 train.py --preset test\n",
+            Path::new(env!("CARGO_BIN_EXE_paddle")).parent().unwrap().display()
         ),
     );
     assert!(said.contains("trainer-2"), "{said}");
