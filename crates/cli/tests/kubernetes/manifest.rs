@@ -76,13 +76,18 @@ fn it_trains_and_completes() {
     let named = "deploy/volcano/ctr-paddlepaddle-on-volcano.yaml";
     let commands = documented();
     assert!(commands.contains(named), "{commands}");
-    let said = cluster.shell(&commands.replace(named, file.to_str().unwrap()));
+    let commands = commands.replace(named, file.to_str().unwrap());
+    let (commands, last) = commands.trim_end().rsplit_once('\n').unwrap();
+    let said = cluster.shell(commands);
     let job = await_completion(&cluster);
     assert_eq!(job["status"]["retryCount"].as_u64().unwrap_or(0), 0, "{job:#}");
     let auc = last_auc(&said);
     assert!(auc > AUC_MIN, "{auc}: {said}");
     // Trainer 0 saves the model, on the volume of the manifest.
-    assert!(folder.path().join("output/pass-9.tar.gz").is_file());
+    let model = folder.path().join("output/pass-9.tar.gz");
+    assert!(model.is_file());
+    cluster.shell(last);
+    assert!(cluster.object(JOB, NAME).is_null() && model.is_file());
     remove(&cluster, &manifest);
 }
 
