@@ -328,11 +328,16 @@ fn gpus_are_dealt_out_and_hidden_from_those_who_have_none() {
         place.environment.insert("CUDA_VISIBLE_DEVICES".to_owned(), among.to_owned());
         job
     };
-    let job = two("0,1,2,3");
+    // Each sees the devices of its own alone, and CUDA counts those.
+    let job = two("4,5,6,7");
     job.succeed();
-    let mut seen = [job.text("trainer-0"), job.text("trainer-1")];
-    seen.sort();
-    assert_eq!(seen, ["[0,1]\n", "[2,3]\n"]);
+    for trainer in ["trainer-0", "trainer-1"] {
+        assert_eq!(job.text(trainer), "[0,1]\n");
+    }
+    let dealt = walk(&job.jobs.root.join(".gpus"));
+    for gpu in ["4", "5", "6", "7"] {
+        assert!(dealt.iter().any(|path| path.ends_with(gpu)), "{dealt:?}");
+    }
     let record = two("0,1,2").run();
     assert!(record.reason.contains("it wants 2 GPUs: this machine has 3"), "{record:#?}");
 }

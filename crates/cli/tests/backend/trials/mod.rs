@@ -31,6 +31,7 @@ macro_rules! suite {
             output::a_cursor_goes_on_over_a_restart;
             output::figures_are_kept_with_their_history;
             output::hostile_files_in_the_log_directory_neither_block_nor_mislead;
+            output::what_is_no_file_of_figures_does_not_fail_the_next_job;
             failing::the_first_failing_trainer_ends_the_job;
             failing::a_dying_server_ends_the_job;
             failing::a_dying_server_takes_all_back_when_restarts_are_left;
@@ -42,6 +43,9 @@ macro_rules! suite {
             failing::servers_that_nobody_used_are_named;
             failing::a_server_that_cannot_serve_ends_the_job;
             limits::a_field_that_cannot_be_honoured_is_refused_by_name;
+            limits::what_only_some_places_have_is_refused_by_name;
+            limits::no_two_trainers_have_the_same_gpu;
+            limits::more_gpus_than_there_are_fail_the_job_with_that_reason;
             limits::a_checkpoint_folder_is_one_for_all_servers;
             limits::the_time_limit_ends_the_job;
             limits::too_much_memory_ends_the_replica_with_that_reason;

@@ -2,6 +2,7 @@
 
 use crate::backend::job::{Harness, Job};
 use scheduler::backend::{Backend, Cursor};
+use scheduler::submission::RunAs;
 use serde_json::json;
 
 pub(crate) fn every_byte_is_in_the_log(harness: &dyn Harness) {
@@ -65,18 +66,41 @@ pub(crate) fn figures_are_kept_with_their_history(harness: &dyn Harness) {
     assert_eq!((after.lines.len(), after.next), (0, metrics.next));
 }
 
+/// A directory that an earlier job left under the name of the figures.
+pub(crate) fn what_is_no_file_of_figures_does_not_fail_the_next_job(harness: &dyn Harness) {
+    let job = Job::new(harness, 1, "echo trained; true");
+    let figures = harness.workspace(job.folder(), 0).join("log/trainer-0/metrics.jsonl");
+    std::fs::create_dir_all(figures.join("kept")).unwrap();
+    if let Some(RunAs { uid, gid }) = job.submission.run_as {
+        for folder in figures.ancestors().take(3) {
+            std::os::unix::fs::chown(folder, Some(uid), Some(gid)).unwrap();
+        }
+    }
+    let record = job.succeed();
+    assert_eq!(job.text("trainer-0"), "trained\n");
+    let metrics = job.block(job.jobs.metrics(job.id(), &Cursor::default())).unwrap();
+    assert_eq!(metrics.lines, []);
+    // Where a machine of its own begins with an empty folder for logs, nothing is left of it.
+    if figures.exists() {
+        assert!(figures.join("kept").is_dir());
+        let notes = record.notes.join("\n");
+        assert!(notes.contains("no figures of trainer-0: what is in their place"), "{notes}");
+    }
+}
+
 /// What a program leaves where its supervisor looks: a pipe that nobody writes to, a link to a file
 /// of somebody else, a directory. Where all trainers share the folder, one of them comes too late.
 pub(crate) fn hostile_files_in_the_log_directory_neither_block_nor_mislead(harness: &dyn Harness) {
     let script = "rm -rf $PADDLE_LOG_DIR/metrics.jsonl; mkdir -p $PADDLE_LOG_DIR; \
                   case $PADDLE_TRAINER_ID in \
                   0) mkfifo $PADDLE_LOG_DIR/metrics.jsonl 2>/dev/null;; \
-                  1) ln -s $MARKER/secret $PADDLE_LOG_DIR/metrics.jsonl 2>/dev/null;; esac; \
+                  1) ln -s $MARKER/secret $PADDLE_LOG_DIR/metrics.jsonl 2>/dev/null;; \
+                  2) mkdir $PADDLE_LOG_DIR/metrics.jsonl 2>/dev/null;; esac; \
                   echo ready; sleep 1.2; echo done";
-    let job = Job::new(harness, 2, script);
+    let job = Job::new(harness, 3, script);
     std::fs::write(job.folder().join("secret"), "{\"password\": 1}\n").unwrap();
     let record = job.succeed();
-    for rank in 0..2 {
+    for rank in 0..3 {
         assert_eq!(job.text(&format!("trainer-{rank}")), "ready\ndone\n");
     }
     assert!(!format!("{record:?}").contains("password"), "{record:?}");
