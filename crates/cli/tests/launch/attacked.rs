@@ -1,5 +1,6 @@
 //! What a stranger does to the commands: signals at any moment, odd files among the jobs, full disks.
 
+use super::component;
 use super::job::{Job, signal, spawn, wait_until};
 use std::process::Command;
 
@@ -83,6 +84,7 @@ fn a_full_disk_does_not_change_how_a_job_ends() {
     let private = ["-m", "--propagation", "private"];
     let is_permitted = Command::new("unshare").args(private).arg("true").status();
     if !is_permitted.is_ok_and(|status| status.success()) {
+        let _: Option<()> = component::missing("sandbox", "a mount namespace is not permitted");
         return;
     }
     let job = Job::new();

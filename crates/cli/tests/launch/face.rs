@@ -133,7 +133,7 @@ fn wrong_calls_for_clusters_say_what_to_do() {
 
 #[test]
 fn wrong_calls_say_what_to_do() {
-    let calls: [&[&str]; 23] = [
+    let calls: [&[&str]; 26] = [
         &[],
         &["trian.py", "--lr=1"],
         &["python", "trian.py"],
@@ -153,6 +153,9 @@ fn wrong_calls_say_what_to_do() {
         &["--env=PADDLE_PORT=1", "--", "true"],
         &["--workspace=missing", "--", "true"],
         &["--pservers=2", "--port=65533", "--", "true"],
+        &["--port=7164", "--", "true"],
+        &["--ports_num_for_sparse=2", "--trainers=2", "--pservers=0", "--", "true"],
+        &["--ready_timeout=9", "--", "true"],
         &["--nics=eth0", "--", "true"],
         &["--remote_paddle=/opt/paddle", "--", "true"],
         &["--config=conf.py", "--local"],

@@ -45,8 +45,7 @@ impl Dispatch {
 
     /// `paddle launch` on hosts.
     fn on(&self, hosts: &str) -> Command {
-        let mut command =
-            self.job.paddle(&["launch", "--allow-idle", "--port=0", "--hosts", hosts]);
+        let mut command = self.job.paddle(&["launch", "--allow-idle", "--hosts", hosts]);
         command.arg("--ssh_config").arg(self.machines.ssh_config());
         command.arg("--job_dispatch_package=package");
         command.arg(format!("--root_dir={}", relative(self.job.folder())));
@@ -55,7 +54,7 @@ impl Dispatch {
 
     fn run(&self, flags: &[&str], program: &[&str]) -> Ended {
         let mut command = self.on(&self.machines.hosts(2));
-        command.args(flags).args(program);
+        command.arg("--port=0").args(flags).args(program);
         self.job.run_to_the_end(command)
     }
 
@@ -96,6 +95,21 @@ fn a_package_arrives_complete_and_results_come_back() {
     assert!(ended.stderr.contains("not brought here"), "{ended:?}");
     let whole = fs::read_to_string(dispatch.directory(1).join("train.list.all")).unwrap();
     assert_eq!(whole, "a\nb\nc\n");
+}
+
+#[test]
+fn logs_inside_the_package_keep_only_themselves_here() {
+    let Some(machines) = machines() else { return };
+    let dispatch = Dispatch::new(machines);
+    dispatch.job.write("package/data/log/0/old", "");
+    dispatch.job.write("package/log/part", "");
+    let ended =
+        dispatch.run(&["--log_dir=./data/log"], &["sh", "-c", "find data log -type f | sort"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let log = dispatch.job.read("data/log/1/train.log");
+    let sent: Vec<_> = log.lines().filter(|path| !path.starts_with("data/log/")).collect();
+    assert_eq!(sent, ["data/part 0", "log/part"]);
+    assert!(!log.contains("old"), "{log}");
 }
 
 #[test]
@@ -306,7 +320,7 @@ fn a_detached_job_on_hosts_ends_by_itself_and_brings_its_results() {
     let mut command = dispatch.on(&machines.hosts(2));
     let script =
         "echo $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM; mkdir -p output; echo m > output/model";
-    command.args(["--detach", "--trainers=3", "--pservers=1", "sh", "-c", script]);
+    command.args(["--detach", "--port=0", "--trainers=3", "--pservers=1", "sh", "-c", script]);
     let detached = dispatch.job.run(command);
     assert_eq!(detached.code, 0, "{detached:?}");
     let attach = dispatch.job.paddle(&["attach", detached.stdout.trim()]);
