@@ -2,6 +2,7 @@
 
 use crate::config::{Config, Datacenter};
 use contract::{Error, Result};
+use std::io::Write;
 use std::path::Path;
 
 /// Makes a datacenter the current one, by changing one line of the file.
@@ -50,15 +51,21 @@ fn quoted(text: &str) -> String {
 }
 
 /// Replaces the file at once, readable by its owner only: it may have a password.
+/// By hand, because `disk` is not there on all systems that a client is for.
 pub(crate) fn write(file: &Path, text: &str) -> Result<()> {
+    let refused = |source| Error::io("cannot write the file", source).with("file", file.display());
     // A link stays a link: what it points to is replaced.
     let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    if let Some(folder) = target.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(|source| {
-            Error::io("cannot make the folder of the file", source).with("file", file.display())
-        })?;
-    }
-    disk::publish(&target, disk::Access::Private, text.as_bytes())
+    let folder = match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    std::fs::create_dir_all(folder).map_err(refused)?;
+    let mut fresh = tempfile::NamedTempFile::new_in(folder).map_err(refused)?;
+    fresh.write_all(text.as_bytes()).map_err(refused)?;
+    fresh.as_file().sync_all().map_err(refused)?;
+    fresh.persist(&target).map_err(|error| refused(error.error))?;
+    Ok(())
 }
 
 #[cfg(test)]
