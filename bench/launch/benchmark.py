@@ -1,4 +1,5 @@
-"""Times `paddle launch` to the first training step, where the time goes, and the launcher alone."""
+"""Times `paddle launch` to the first training step, where the time goes, the launcher alone, and
+`paddle jobs`."""
 
 import functools
 import json
@@ -17,6 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PADDLE = str(pathlib.Path(sys.executable).parent / "paddle")
 PARTS = ["launch to program", "its imports", "imports to first step", "not imports", "whole job"]
 AIM_MS = 2000
+JOBS_AIM_MS = 100
 LIMIT_SECONDS = 120
 
 
@@ -29,6 +31,7 @@ def options(parser):
 def run(bench):
     to_first_step(bench)
     launcher_alone(bench, [PADDLE, *map(os.path.abspath, bench.options.against)])
+    list_of_jobs(bench)
 
 
 def to_first_step(bench):
@@ -96,6 +99,41 @@ def launch(command):
             "whole job": (end - begin) / 1e6,
             "processor time": (processor_seconds() - before) * 1e3,
         }
+
+
+def list_of_jobs(bench):
+    """Detached jobs stay in the list when they have ended."""
+    count = bench.size(100, smoke=2)
+    bench.section(f"paddle jobs with {count} detached jobs in history, ms")
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "PADDLE_JOBS_DIR": f"{folder}/jobs"}
+        for number in range(count):
+            # Jobs that run at the same time share no log directory.
+            workspace = pathlib.Path(folder, str(number))
+            workspace.mkdir()
+            words = [PADDLE, "launch", "--detach", "--quiet", "--pservers=0", "--", "true"]
+            command_output(words, workspace, environment, LIMIT_SECONDS)
+        jobs = functools.partial(command_output, cwd=folder, limit_seconds=LIMIT_SECONDS)
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while [job["state"] for job in listed(jobs, environment)] != ["succeeded"] * count:
+            if time.monotonic() > deadline:
+                raise RuntimeError("the jobs do not end")
+
+        def once():
+            before, begin = processor_seconds(), time.perf_counter()
+            jobs([PADDLE, "jobs"], env=environment)
+            seconds = time.perf_counter() - begin
+            processor = processor_seconds() - before
+            return {"paddle jobs": 1e3 * seconds, "processor time": 1e3 * processor}
+
+        rounds = bench.alternate({"jobs": once}, rounds=30)
+    table = bench.table(["jobs", "processor time"], judged="paddle jobs")
+    figure = functools.partial(rounds.figure, "jobs")
+    table.row([str(count), figure("processor time")], figure("paddle jobs"), at_most(JOBS_AIM_MS))
+
+
+def listed(jobs, environment):
+    return json.loads(jobs([PADDLE, "jobs", "-o", "json"], env=environment))
 
 
 @functools.cache
