@@ -12,7 +12,7 @@ import pytest
 
 import paddle.v2 as paddle
 from paddle import errors, job
-from paddle.v2 import config, naming, progress, servers
+from paddle.v2 import config, feeding, naming, progress, servers
 
 
 @pytest.fixture(autouse=True)
@@ -214,6 +214,22 @@ def read_metrics(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
+def test_more_threads_than_cores_are_warned_of_once_on_a_machine(told, caplog):
+    cores = len(os.sched_getaffinity(0))
+    words = f"trainers have {2 * cores + 2} threads that compute, but {cores} cores"
+
+    def built(rank):
+        caplog.clear()
+        told(PADDLE_INIT_TRAINER_ID=str(rank), PADDLE_INIT_NUM_GRADIENT_SERVERS="3",
+             PADDLE_INIT_TRAINER_COUNT=str(cores + 1), PADDLE_TRAINER_IPS="a,b,b")  # fmt: skip
+        naming.reset()
+        x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(1))
+        feeding.build_network(paddle.topology.Topology(paddle.layer.fc(input=x, size=1)))
+        return words in caplog.text
+
+    assert [built(rank) for rank in (0, 1, 2, 1)] == [False, True, False, False]
+
+
 def test_every_line_of_the_metrics_says_whose_it_is(told, tmp_path):
     told(
         PADDLE_JOB_NAME="ctr", PADDLE_INIT_TRAINER_ID="1", PADDLE_INIT_NUM_GRADIENT_SERVERS="2",
@@ -267,6 +283,17 @@ def test_a_full_disk_ends_the_figures_and_not_the_training(told, tmp_path, caplo
     assert "No space left on device" in caplog.text
 
 
+def test_a_directory_in_the_place_of_the_figures_does_not_end_the_training(told, tmp_path, caplog):
+    told(PADDLE_LOG_DIR=str(tmp_path))
+    (tmp_path / "metrics.jsonl" / "kept").mkdir(parents=True)
+    caplog.set_level("WARNING", "paddle")
+    passes = []
+    trainer().train(batches(), num_passes=2, event_handler=passes.append)
+    assert sum(isinstance(event, paddle.event.EndPass) for event in passes) == 2
+    assert "figures are not written: " in caplog.text
+    assert "Is a directory" in caplog.text
+
+
 def test_figures_that_are_no_numbers_are_null():
     record = {"cost": float("nan"), "metrics": {"auc": float("inf"), "error": 0.5}}
     assert progress._without_nan(record) == {"cost": None, "metrics": {"auc": None, "error": 0.5}}
@@ -296,6 +323,24 @@ def test_a_launched_program_trains_on_the_servers_without_being_told(tmp_path):
         assert (end["samples"], end["passes"], end["remote"]) == (4, 2, True)
     printed = (tmp_path / "log/pserver-0.log").read_text()
     assert '{"paddle_farewell":1,"trainers_joined":2}' in printed.splitlines()
+
+
+def test_the_figures_of_an_earlier_launch_are_replaced(tmp_path):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    for name in ("first", "second"):
+        processes.run(tmp_path, "paddle", "launch", "--name", name, "train.py")
+        assert {line["job"] for line in read_metrics(tmp_path / "log/trainer-0")} == {name}
+
+
+def test_a_launched_trainer_without_data_fails_the_job_by_its_name(tmp_path):
+    program = PROGRAM.replace("* 2)", "* (2 if paddle.job.is_chief else 0))")
+    assert program != PROGRAM
+    (tmp_path / "train.py").write_text(program)
+    launch = "paddle launch --pservers 1 --trainers 2"
+    printed = processes.run(tmp_path, "sh", "-c", f"{launch} train.py 2>&1; test $? -eq 1")
+    assert "trainer-1 got no data: make at least as many files or tasks" in printed
+    assert "trainer-0 got no data" not in printed
+    processes.run(tmp_path, "sh", "-c", f"{launch} --allow-idle train.py")
 
 
 def test_restoring_a_finished_job_trains_nothing_and_says_so(tmp_path):
