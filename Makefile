@@ -32,7 +32,7 @@ chaos: ## Kill and stop processes of jobs that train, ROUNDS times (100); SEED r
 	PADDLE_CHAOS_TRAINING_ROUNDS=$(or $(ROUNDS),100) PADDLE_CHAOS_SEED=$(SEED) \
 		cargo test $(CARGO_FLAGS) --workspace --test backend chaos::training -- --nocapture
 
-chaos-jobs: ## Kill what runs jobs at random moments, on every place, ROUNDS times (200); SEED repeats a round
+chaos-jobs: ## Kill what runs jobs at random moments, here, on ssh, MPI and Slurm, ROUNDS times (200); SEED repeats a round
 	PADDLE_CHAOS_ROUNDS=$(or $(ROUNDS),200) PADDLE_CHAOS_SEED=$(SEED) cargo test $(CARGO_FLAGS) \
 		--workspace --test backend chaos::jobs -- --nocapture
 

@@ -1,5 +1,6 @@
-//! Random kills of everything that runs a job, on every place: a detached job is found again and
-//! finishes, a leashed one is gone, never two run at a time, and nothing is left.
+//! Random kills of everything that runs a job, on every place that is made of processes: a detached
+//! job is found again and finishes, a leashed one is gone, never two run at a time, and nothing is
+//! left.
 //!
 //! `PADDLE_CHAOS_ROUNDS` sets the number of rounds (20), `PADDLE_CHAOS_SEED` the seed (the time).
 //! `make chaos-jobs` runs 200. A round that fails prints its seed. `training` does the same to jobs
@@ -14,7 +15,7 @@ mod trainer;
 mod training;
 
 use super::job::{Harness, Job, signal};
-use super::places::{Local, Mpi, Ssh};
+use super::places::{Local, Mpi, Slurm, Ssh};
 use contract::state::{JobState, State};
 use scheduler::backend::Backend;
 use std::collections::BTreeMap;
@@ -73,6 +74,9 @@ fn jobs_survive_kills_of_submitter_conductor_and_supervisor() {
     }
     if let Some(mpi) = Mpi::find() {
         places.push(("mpi", Box::new(mpi)));
+    }
+    if let Some(slurm) = Slurm::find() {
+        places.push(("slurm", Box::new(slurm)));
     }
     let (mut struck, mut missed) = (BTreeMap::new(), 0);
     for round in 0..rounds {
