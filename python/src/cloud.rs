@@ -17,7 +17,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Between two looks for a signal.
@@ -27,7 +27,41 @@ const PIECES_AHEAD: usize = 16;
 
 /// A user at one datacenter.
 #[pyclass(frozen, module = "paddle._native")]
-pub(crate) struct CloudClient(Arc<Client>);
+pub(crate) struct CloudClient(Arc<Own>);
+
+/// A client for every process that the interpreter is forked into, as workers of a data loader are:
+/// what a child has of its parent's are connections on which it would read the parent's answers,
+/// and locks that nobody gives back.
+pub(crate) struct Own {
+    process: u32,
+    client: Arc<Client>,
+    /// That of a process that was forked from this one.
+    forked: OnceLock<Box<Own>>,
+}
+
+impl Own {
+    fn new(client: Client) -> Own {
+        Own { process: std::process::id(), client: Arc::new(client), forked: OnceLock::new() }
+    }
+
+    /// The client of this process.
+    fn client(&self) -> Result<&Arc<Client>> {
+        let process = std::process::id();
+        let mut own = self;
+        while own.process != process {
+            if own.forked.get().is_none() {
+                let fresh = Own::new(own.client.reopened()?);
+                // Another thread may have been quicker.
+                let _ = own.forked.set(Box::new(fresh));
+            }
+            match own.forked.get() {
+                Some(forked) => own = forked,
+                None => return Err(crashed()),
+            }
+        }
+        Ok(&own.client)
+    }
+}
 
 #[pymethods]
 impl CloudClient {
@@ -42,7 +76,7 @@ impl CloudClient {
     ) -> PyResult<Self> {
         let token = token.map(Secret::new);
         let profile = Profile { home, config, datacenter, token, notice };
-        Client::open(&profile).map(|client| CloudClient(Arc::new(client))).map_err(raise)
+        Client::open(&profile).map(|client| CloudClient(Arc::new(Own::new(client)))).map_err(raise)
     }
 
     /// Who makes the calls.
@@ -146,7 +180,7 @@ impl CloudClient {
     ) -> PyResult<CloudLogs> {
         let role: Option<Role> = role.map(|role| role.parse()).transpose().map_err(raise)?;
         let query = LogQuery { worker, role, tail: lines, follow, ..LogQuery::default() };
-        let client = Arc::clone(&self.0);
+        let client = Arc::clone(self.0.client().map_err(raise)?);
         let (sender, receiver) = sync_channel(PIECES_AHEAD);
         std::thread::spawn(move || {
             let result = read_logs(&client, &job, &query, &sender);
@@ -155,17 +189,17 @@ impl CloudClient {
                 let _ = sender.send(Err(error));
             }
         });
-        Ok(CloudLogs(Mutex::new(receiver)))
+        Ok(CloudLogs { process: std::process::id(), pieces: Mutex::new(receiver) })
     }
 }
 
 /// Makes a call on a thread of its own.
 pub(crate) fn ask<T: Send + 'static>(
-    client: &Arc<Client>,
+    own: &Own,
     py: Python<'_>,
     work: impl FnOnce(&Client) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    let client = Arc::clone(client);
+    let client = Arc::clone(own.client().map_err(raise)?);
     let (sender, receiver) = sync_channel(1);
     std::thread::spawn(move || sender.send(work(&client)));
     py.detach(move || receive(&receiver)?.ok_or_else(crashed)).map_err(raise)
@@ -173,11 +207,11 @@ pub(crate) fn ask<T: Send + 'static>(
 
 /// As [`ask`], for an answer that becomes JSON.
 pub(crate) fn json<T: Serialize + Send + 'static>(
-    client: &Arc<Client>,
+    own: &Own,
     py: Python<'_>,
     work: impl FnOnce(&Client) -> Result<T> + Send + 'static,
 ) -> PyResult<String> {
-    ask(client, py, |client| render(&work(client)?))
+    ask(own, py, |client| render(&work(client)?))
 }
 
 impl CloudClient {
@@ -200,7 +234,11 @@ impl CloudClient {
 
 /// The pieces of a log, as they come.
 #[pyclass(frozen, module = "paddle._native")]
-pub(crate) struct CloudLogs(Mutex<Receiver<Result<Option<LogPiece>>>>);
+pub(crate) struct CloudLogs {
+    /// Where the thread is that fetches them.
+    process: u32,
+    pieces: Mutex<Receiver<Result<Option<LogPiece>>>>,
+}
 
 #[pymethods]
 impl CloudLogs {
@@ -209,8 +247,12 @@ impl CloudLogs {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        if self.process != std::process::id() {
+            let message = "these logs belong to the process that asked for them: ask again here";
+            return Err(raise(Error::invalid(message)));
+        }
         let piece = py.detach(|| {
-            let receiver = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let receiver = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
             loop {
                 match receive(&receiver)? {
                     // Only whether somebody listens was asked.

@@ -1,7 +1,7 @@
 //! `paddle._native.CloudFiles`: the files of a user of the cloud. Values go in and out as JSON, which
 //! `paddle/cloud` turns into classes; contents are bytes.
 
-use crate::cloud::{ask, json};
+use crate::cloud::{Own, ask, json};
 use client::{Client, Item, Options, Outcome, Plan, Watcher};
 use contract::api::file::{Relocate, RemoveQuery};
 use contract::{Error, Kind, Result};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The files of one user.
 #[pyclass(frozen, module = "paddle._native")]
-pub(crate) struct CloudFiles(pub(crate) Arc<Client>);
+pub(crate) struct CloudFiles(pub(crate) Arc<Own>);
 
 #[pymethods]
 impl CloudFiles {

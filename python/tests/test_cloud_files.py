@@ -1,9 +1,12 @@
 """Files of the cloud from Python, by the client and as `pfs://`, against a real server."""
 
+import concurrent.futures
 import gzip
 import io
+import multiprocessing
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import urllib.request
@@ -11,6 +14,9 @@ import urllib.request
 import clouds
 import fsspec
 import pandas
+import pyarrow
+import pyarrow.dataset
+import pyarrow.parquet
 import pytest
 
 from paddle import cloud, errors
@@ -121,6 +127,77 @@ def test_pandas_reads_and_writes_files_of_the_cloud(home):
     assert pandas.read_csv(f"pfs://{home}/table.csv").equals(frame)
     frame.to_csv(f"{url}.gz", index=False)
     assert pandas.read_csv(f"{url}.gz").equals(frame)
+
+
+def look_at_all(system, contents, first):
+    """What is wrong with the answers that a process gets."""
+    wrong = []
+    for turn in range(40):
+        path, content = contents[(turn * 7 + first) % len(contents)]
+        entry = system.info(path)
+        if (entry["name"], entry["size"]) != (path, len(content)):
+            wrong.append((path, entry))
+        if system.cat_file(path) != content:
+            wrong.append(path)
+    return wrong
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_of_a_data_loader_get_their_own_answers(home, method):
+    system = fsspec.filesystem("pfs")
+    contents = [(f"{home}/{at}", os.urandom(100_000 + at * 1000)) for at in range(8)]
+    for path, content in contents:
+        system.pipe_file(path, content)
+    # Connections that wait for the next call, which forked processes would share.
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda one: system.cat_file(one[0]), contents))
+    context = multiprocessing.get_context(method)
+    with concurrent.futures.ProcessPoolExecutor(4, mp_context=context) as processes:
+        futures = [processes.submit(look_at_all, system, contents, first) for first in range(4)]
+        # While the parent asks, too.
+        assert look_at_all(system, contents, 0) == []
+        assert [future.result() for future in futures] == [[]] * 4
+    assert pickle.loads(pickle.dumps(system)).cat_file(contents[0][0]) == contents[0][1]
+
+
+def test_a_forked_process_leaves_what_its_parent_writes(home):
+    system = fsspec.filesystem("pfs")
+    with system.open(f"{home}/file", "wb") as file:
+        file.write(b"first ")
+        file.flush()
+        child = os.fork()
+        if child == 0:
+            try:
+                file.discard()
+            finally:
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        file.write(b"second")
+    assert system.cat_file(f"{home}/file") == b"first second"
+
+
+def test_pyarrow_reads_and_writes_tables_and_datasets(home):
+    system = fsspec.filesystem("pfs")
+    frame = pandas.DataFrame({"a": range(1000), "b": [str(at % 3) for at in range(1000)]})
+    url = f"pfs://{home.removeprefix('/pfs/')}/table.parquet"
+    frame.to_parquet(url)
+    assert pandas.read_parquet(url).equals(frame)
+    table = pyarrow.Table.from_pandas(frame)
+    pyarrow.parquet.write_table(table, f"{home}/own.parquet", filesystem=system)
+    assert pyarrow.parquet.read_table(f"{home}/own.parquet", filesystem=system).equals(table)
+    for behaviour in ("error", "delete_matching"):
+        pyarrow.dataset.write_dataset(
+            table,
+            f"{home}/parts",
+            format="parquet",
+            partitioning=["b"],
+            filesystem=system,
+            existing_data_behavior=behaviour,
+        )
+        found = pyarrow.dataset.dataset(
+            f"{home}/parts", format="parquet", partitioning=["b"], filesystem=system
+        )
+        assert (found.count_rows(), len(found.files)) == (1000, 3)
 
 
 def test_the_file_system_keeps_its_promises(home):

@@ -97,6 +97,20 @@ impl Client {
         Ok(Client { transport, patience, ..self })
     }
 
+    /// The same user with connections and locks of its own. A process that was forked needs it: what
+    /// it has of this client it shares with its parent, whose answers it would read.
+    pub fn reopened(&self) -> Result<Client> {
+        Ok(Client {
+            transport: Transport::new(&self.datacenter, self.transport.patience)?,
+            datacenter: self.datacenter.clone(),
+            notice: self.notice,
+            tokens: self.tokens.clone(),
+            given: self.given.clone(),
+            held: Mutex::new(None),
+            patience: self.patience,
+        })
+    }
+
     /// The same user at another datacenter of the server.
     pub(crate) fn at_datacenter(self, datacenter: Datacenter) -> Client {
         let held =

@@ -29,7 +29,7 @@ const ERROR_BYTES_MAX: u64 = 64 << 10;
 /// The way to one server.
 pub(crate) struct Transport {
     agent: Agent,
-    patience: Option<Duration>,
+    pub(crate) patience: Option<Duration>,
     pub(crate) endpoint: Endpoint,
 }
 

@@ -282,6 +282,7 @@ class NewCloudFile(io.BufferedRandom):
         self._local: str | None = local
         super().__init__(io.FileIO(handle, "r+b"))
         self._is_exclusive, self._is_automatic = mode == "xb", is_automatic
+        self._process = os.getpid()
         if mode == "ab" and client.exists(path):
             try:
                 for piece in client.pieces(path):
@@ -333,9 +334,10 @@ class NewCloudFile(io.BufferedRandom):
             super().close()
 
     def _forget(self) -> None:
-        if self._local is not None:
+        # A process that was forked meanwhile leaves it to its parent.
+        if self._local is not None and self._process == os.getpid():
             os.unlink(self._local)
-            self._local = None
+        self._local = None
 
     def abandon(self) -> None:
         """Keeps nothing, because it was never closed, and says so."""

@@ -129,7 +129,11 @@ impl Client {
 
     /// What is at a path.
     pub fn stat(&self, path: &PfsPath) -> Result<Entry> {
-        self.ask(&get(at(path::FILE_STAT, path), "look at a file"))
+        let entry: Entry = self.ask(&get(at(path::FILE_STAT, path), "look at a file"))?;
+        match entry.path == path.to_string() {
+            true => Ok(entry),
+            false => Err(another_file(path)),
+        }
     }
 
     /// As [`Client::stat`]; `None` where nothing is.
@@ -320,6 +324,12 @@ impl<'a> Moving<'a> {
         };
         self.watcher.ended(item, &outcome);
     }
+}
+
+/// An answer that belongs to another question, as where two processes share a connection.
+pub(crate) fn another_file(path: &PfsPath) -> Error {
+    let message = "the server answered with another file than was asked for";
+    Error::new(Kind::Damaged, message).with("file", path)
 }
 
 /// The path of a call about a file.

@@ -2,7 +2,7 @@
 
 use super::local::{dress, occupied, unwritable};
 use super::receive::finish;
-use super::{Item, Moving, at};
+use super::{Item, Moving, another_file, at};
 use crate::client::send;
 use contract::api::pack::{Fetch, Header};
 use contract::api::path;
@@ -58,8 +58,7 @@ impl Moving<'_> {
         while let Some(item) = left.front() {
             let (header, content) = read_one(&mut body)?;
             if header.path != item.path.to_string() {
-                let message = "the server sent another file than was asked for";
-                return Err(Error::new(Kind::Damaged, message).with("file", &item.path));
+                return Err(another_file(&item.path));
             }
             let result = match header.error.map(|error| error.into_error(500)) {
                 Some(error) if error.kind() == Kind::LimitExceeded => {
