@@ -94,6 +94,12 @@ fn the_originals_holes_are_closed() {
         assert!(!error(&wu.post(files, &touch)).is_empty(), "{path}");
     }
     assert_eq!(wu.get(&format!("{files}?method=format")).status, 405);
+    for path in [json!(null), json!([])] {
+        let unknown = json!({"method": "format", "path": path});
+        assert_eq!(wu.post(files, &unknown).status, 405, "{unknown}");
+        let nothing = json!({"method": "rm", "path": path});
+        assert!(error(&wu.post(files, &nothing)).contains("`path` is missing"), "{nothing}");
+    }
     let plain = User::send_post(&wu, "/api/v1/pfs/storage/chunks", b"no form");
     assert_eq!(plain.status, 400);
     // The public area can be read by chunks, too.

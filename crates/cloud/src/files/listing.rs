@@ -94,9 +94,7 @@ impl Listing {
         let Ok(path) = PfsPath::parse(&entry.path, "-") else { return Ok(()) };
         match self.files.list(path).await {
             Ok(entries) => self.open.push(entries.into_iter()),
-            // It was removed meanwhile, or replaced by something else.
-            Err(error)
-                if matches!(error.kind(), Kind::NotFound | Kind::Invalid | Kind::Forbidden) => {}
+            Err(error) if is_no_match(&error) => {}
             Err(error) => return Err(error),
         }
         Ok(())
@@ -126,6 +124,12 @@ impl Lines for Listing {
     }
 }
 
+/// Whether nothing is found there, instead of everything failing: it was removed meanwhile, or is a
+/// file or a link that a job has made where a directory would be.
+fn is_no_match(error: &Error) -> bool {
+    matches!(error.kind(), Kind::NotFound | Kind::Invalid | Kind::Forbidden)
+}
+
 /// What a pattern matches, in order.
 pub(crate) async fn expand(files: &dyn Files, pattern: &PfsPath) -> Result<Vec<Entry>> {
     let top = match pattern.owner() {
@@ -149,7 +153,7 @@ pub(crate) async fn expand(files: &dyn Files, pattern: &PfsPath) -> Result<Vec<E
                 continue;
             };
             let entries = match files.list(path.clone()).await {
-                Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Invalid) => continue,
+                Err(error) if is_no_match(&error) => continue,
                 entries => entries?,
             };
             let names = entries.iter().map(Entry::name);
@@ -167,7 +171,7 @@ pub(crate) async fn expand(files: &dyn Files, pattern: &PfsPath) -> Result<Vec<E
     let mut entries = Vec::new();
     for path in found {
         match files.stat(path).await {
-            Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Invalid) => {}
+            Err(error) if is_no_match(&error) => {}
             entry => entries.push(entry?),
         }
     }

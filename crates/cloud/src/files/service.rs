@@ -63,7 +63,11 @@ pub(crate) async fn remove(
 /// Changes permissions or time of what is at a path.
 pub(crate) async fn dress(cloud: &Cloud, caller: &Caller, asked: &Attributes) -> Result<Entry> {
     let place = place(cloud, caller, &asked.path, Access::Write).await?;
-    let mode = asked.mode.map(|mode| place.mode(Some(mode)));
+    let mut mode = asked.mode.map(|mode| place.mode(Some(mode)));
+    if place.path.owner().is_none() && place.files.stat(place.path.clone()).await?.is_directory() {
+        // All enter what all read.
+        mode = mode.map(|mode| mode | 0o111);
+    }
     place.files.dress(place.path.clone(), mode, asked.modified_ms).await
 }
 
@@ -322,9 +326,10 @@ async fn finish(
     }
     // What they may do can have changed since the beginning.
     let place = place(cloud, caller, &staged.begin.path, Access::Write).await?;
-    let (staged, verified) = blocking(move || {
+    let (staged, age, verified) = blocking(move || {
         let verified = staged.verify(&sums.checksums)?;
-        Ok((staged, verified))
+        let age = staged.age();
+        Ok((staged, age, verified))
     })
     .await?;
     let whole = match verified {
@@ -332,7 +337,8 @@ async fn finish(
         Err(missing) => return Ok(Completed { entry: None, missing, is_working: false }),
     };
     let given_up = existing(&place).await?.map_or(0, |entry| entry.bytes);
-    // Its own bytes are reserved already; jobs may have filled the home meanwhile.
+    // Its own bytes are reserved already; jobs may have filled the home since it began.
+    cloud.usages.forget_before(&place, age);
     let decided = cloud.usages.decide(cloud, &place, 0, given_up).await?;
     // In a directory the upload is renamed, and counts again when that is noted: nothing is decided
     // between. Elsewhere it is copied, which takes long, and counts until its end.

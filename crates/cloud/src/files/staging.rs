@@ -229,6 +229,12 @@ impl Staged {
         Ok(Some(Staged { id, begin, chunks, directory, summed }))
     }
 
+    /// Since when it is there. Zero where that cannot be told.
+    pub(crate) fn age(&self) -> Duration {
+        let begun = fs::metadata(self.directory.join(META)).and_then(|found| found.modified());
+        begun.ok().and_then(|at| at.elapsed().ok()).unwrap_or_default()
+    }
+
     /// Where the bytes are.
     pub(crate) fn data(&self) -> PathBuf {
         self.directory.join(DATA)

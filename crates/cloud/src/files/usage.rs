@@ -144,6 +144,13 @@ impl Usages {
         }))
     }
 
+    /// Forgets a walk that is older than this, because a decision needs what came after it.
+    pub(crate) fn forget_before(&self, place: &PermittedPath, age: Duration) {
+        self.change(&home(place), |known| {
+            known.used = known.used.filter(|used| used.1.elapsed() < age)
+        });
+    }
+
     /// Decides whether there is room for `bytes` more, of which `given_up` replace others.
     ///
     /// # Errors

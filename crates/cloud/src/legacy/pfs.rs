@@ -4,6 +4,7 @@
 
 use super::{locate, own_place};
 use crate::Cloud;
+use crate::audit::Deed;
 use crate::files::change::change as change_file;
 use crate::files::listing::expand;
 use crate::files::place::PermittedPath;
@@ -150,14 +151,29 @@ pub(super) async fn change(
         Some(Paths::Many(paths)) => paths,
         None => Vec::new(),
     };
+    if !matches!(body.method.as_str(), "mkdir" | "touch" | "rm") {
+        return Ok(unknown_method());
+    }
+    if paths.is_empty() {
+        let message = "`path` is missing: name a file or directory, or a list of them";
+        return Ok(envelope(Err(Error::invalid(message))).into_response());
+    }
     let mut done = Vec::new();
     for text in &paths {
         let result = match body.method.as_str() {
             "mkdir" => make_directory(&cloud, &caller, text).await,
             "touch" => touch(&cloud, &caller, text, body.filesize).await,
-            "rm" => remove(&cloud, &caller, text, body.r).await,
-            _ => return Ok(unknown_method()),
+            _ => remove(&cloud, &caller, text, body.r).await,
         };
+        match body.method.as_str() {
+            "mkdir" => {
+                cloud.audit_public(Deed::of(&caller, "files.mkdir", text), result.as_ref()).await;
+            }
+            "touch" => {
+                cloud.audit_public(Deed::of(&caller, "files.upload", text), result.as_ref()).await;
+            }
+            _ => cloud.audit(Deed::of(&caller, "files.remove", text), result.as_ref()).await,
+        }
         if let Err(error) = result {
             return Ok(envelope(Err(error)).into_response());
         }
@@ -326,8 +342,9 @@ pub(super) async fn put(
             return Err(Error::invalid("the chunk is not inside the file: touch it first"));
         }
         let change = Change::Write(chunk.offset, bytes.into());
-        change_file(&place, change).await?;
-        Ok(Value::Null)
+        let changed = change_file(&place, change).await;
+        cloud.audit_public(Deed::of(&caller, "files.put", &chunk.path), changed.as_ref()).await;
+        changed.map(|()| Value::Null)
     };
     Ok(envelope(write.await).into_response())
 }

@@ -81,9 +81,13 @@ pub(crate) async fn download(
     }
     let path = parse(&cloud, &row.path)?;
     let files = Arc::clone(&cloud.datacenter(path.datacenter()).map_err(|_| gone())?.files);
-    let opened = files.open(path).await.map_err(|_| {
-        // Where the file was is nobody's business.
-        Error::new(Kind::NotFound, "the file of this link is not there any more")
+    // Where the file was is nobody's business.
+    let opened = files.open(path).await.map_err(|error| match error.kind() {
+        kind if kind.is_retryable() || kind == Kind::Io => {
+            tracing::warn!(error = error.chain(), "the file of a link cannot be read");
+            Error::new(kind, "the file of this link cannot be read now: try again later")
+        }
+        _ => Error::new(Kind::NotFound, "the file of this link is not there any more"),
     })?;
     let manner = Manner { is_checked: false, is_attachment: true };
     content::answer(opened, &headers, manner)
