@@ -36,6 +36,7 @@ pub use edit::use_datacenter;
 pub use endpoint::Endpoint;
 pub use files::local::{LocalFile, walk};
 pub use files::plan::{Direction, Plan, ends_as_directory, is_cloud, listed, local_name, name_of};
+pub use files::receive::is_download_to;
 pub use files::{Item, Options, Outcome, Watcher};
 pub use jobs::Which;
 pub use logs::{Follow, Seen};

@@ -117,10 +117,7 @@ fn get(client: &Client, from: &str, to: &str, moving: &MovingArgs) -> Result<Exi
     let mut plan = Plan { direction: Direction::Down, ..Plan::default() };
     match entry.is_directory() {
         false => plan.items.push(Item::down(&entry, target)?),
-        true => {
-            plan.local_directories.push(target.clone());
-            client.collect(&mut plan, &source, &target)?;
-        }
+        true => client.collect(&mut plan, &entry, &target)?,
     }
     cp::carry_out(client, plan, moving, &options)
 }

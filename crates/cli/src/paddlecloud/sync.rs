@@ -70,7 +70,7 @@ fn upload(
     check_directory(from)?;
     let mut plan = Plan::default();
     client.add_tree(&mut plan, from, to)?;
-    let there = remote(client, to)?;
+    let (there, nameless) = remote(client, to)?;
     let is_same = |item: &Item| {
         there.get(&item.path).is_some_and(|entry| {
             entry.kind == EntryKind::File
@@ -93,10 +93,15 @@ fn upload(
         .retain(|directory| !there.contains_key(directory) && directory != to || there.is_empty());
     let may_delete = may_delete(args, &plan);
     let stale = if may_delete { tops(stale) } else { Vec::new() };
+    if may_delete {
+        // What no path can name cannot be removed by itself.
+        let goes = |name: &str| stale.iter().any(|top| name.starts_with(&format!("{top}/")));
+        plan.failures.extend(nameless.into_iter().filter(|(name, _)| !goes(name)));
+    }
     if args.dry_run {
         let lines = plan.items.iter().map(|item| format!("upload {}", item.path));
         let removals = stale.iter().map(|path| format!("remove {path}"));
-        return print(lines.chain(removals));
+        return print(lines.chain(removals), &plan.failures);
     }
     // What is in the way of a new file, such as a directory of its name, goes first.
     for path in &stale {
@@ -113,13 +118,13 @@ fn download(
     to: &Path,
     options: &client::Options,
 ) -> Result<ExitCode> {
-    if !client.stat(from)?.is_directory() {
+    let top = client.stat(from)?;
+    if !top.is_directory() {
         let message = "this is no directory: use cp for files";
         return Err(Error::invalid(message).with("path", from));
     }
-    let local_directories = vec![to.to_owned()];
-    let mut plan = Plan { direction: Direction::Down, local_directories, ..Plan::default() };
-    client.collect(&mut plan, from, to)?;
+    let mut plan = Plan { direction: Direction::Down, ..Plan::default() };
+    client.collect(&mut plan, &top, to)?;
     let mut stale = Vec::new();
     if may_delete(args, &plan) && to.exists() {
         check_directory(to)?;
@@ -140,10 +145,12 @@ fn download(
         stale.extend(files.into_iter().map(|file| file.path).filter(|path| !kept.contains(path)));
     }
     plan.items.retain(|item| !is_current(item));
+    // What has arrived of a file that is still wanted.
+    stale.retain(|path| !plan.items.iter().any(|item| client::is_download_to(path, &item.local)));
     if args.dry_run {
         let lines = plan.items.iter().map(|item| format!("download {}", item.local.display()));
         let removals = stale.iter().map(|path| format!("remove {}", path.display()));
-        return print(lines.chain(removals));
+        return print(lines.chain(removals), &plan.failures);
     }
     // Contents before their directories.
     for path in stale.iter().rev() {
@@ -170,16 +177,21 @@ fn may_delete(args: &Args, plan: &Plan) -> bool {
     args.delete && is_known
 }
 
-/// What is below a directory that may not be there yet.
-fn remote(client: &Client, top: &PfsPath) -> Result<BTreeMap<PfsPath, Entry>> {
+/// What cannot be copied or removed, by name, and why.
+type Failures = Vec<(String, Error)>;
+
+/// What is below a directory that may not be there yet, and what there has a name that no path can
+/// have.
+fn remote(client: &Client, top: &PfsPath) -> Result<(BTreeMap<PfsPath, Entry>, Failures)> {
+    let mut nameless = Failures::new();
     match client.find(top)? {
-        None => Ok(BTreeMap::new()),
+        None => Ok((BTreeMap::new(), nameless)),
         Some(entry) if !entry.is_directory() => {
             Err(Error::invalid("this is a file, and no directory").with("path", top))
         }
         Some(_) => {
-            let entries = client.below(top)?;
-            entries.into_iter().map(|entry| Ok((client::listed(&entry)?, entry))).collect()
+            let named = client.named_below(top, &mut nameless)?;
+            Ok((named.into_iter().map(|(entry, path)| (path, entry)).collect(), nameless))
         }
     }
 }
@@ -222,11 +234,21 @@ fn check_directory(path: &Path) -> Result<()> {
     }
 }
 
-fn print(lines: impl Iterator<Item = String>) -> Result<ExitCode> {
+/// What would be done, and what cannot be.
+fn print(lines: impl Iterator<Item = String>, failures: &Failures) -> Result<ExitCode> {
     let mut output = Output::open();
     for line in lines {
         output.line(pfs::shown(&line))?;
     }
     output.close()?;
-    Ok(ExitCode::SUCCESS)
+    for (name, error) in failures {
+        say(&format!("would fail: {}: {}", pfs::shown(name), error.chain()));
+    }
+    match failures.len() {
+        0 => Ok(ExitCode::SUCCESS),
+        count => {
+            let message = format!("{count} of what is there cannot be copied: see above");
+            Err(Error::new(Kind::Io, message))
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
+use std::process::{Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
 #[test]
@@ -22,6 +23,11 @@ fn files_and_directories_go_there_and_back_as_they_are() {
     fs::set_permissions(&script, fs::Permissions::from_mode(0o750)).unwrap();
     let old = UNIX_EPOCH + Duration::from_millis(1_400_000_000_250);
     fs::File::options().write(true).open(&script).unwrap().set_modified(old).unwrap();
+    for (name, mode) in [("data/nothing/here", 0o700), ("data/deep", 0o750), ("data", 0o711)] {
+        let path = wu.work().join(name);
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        fs::File::open(path).unwrap().set_modified(old).unwrap();
+    }
 
     let said = wu.says(&["cp", "-r", "data", &wu.pfs("")]);
     assert!(said.ok().contains("Uploaded data/small.txt"), "{said:?}");
@@ -31,6 +37,15 @@ fn files_and_directories_go_there_and_back_as_they_are() {
     assert_eq!(tree(&wu.work().join("back")), tree(&wu.work().join("data")));
     let back = fs::metadata(wu.work().join("back/run.sh")).unwrap();
     assert_eq!((back.mode() & 0o777, back.modified().unwrap()), (0o750, old));
+    wu.says(&["cp", "-r", &wu.pfs("data"), &wu.pfs("copy")]).ok();
+    let (there, copy) = (wu.on_disk(&server).join("data"), wu.on_disk(&server).join("copy"));
+    for (name, mode) in [("nothing/here", 0o700), ("deep", 0o750), ("", 0o711)] {
+        for top in [&there, &copy, &wu.work().join("back")] {
+            let found = fs::metadata(top.join(name)).unwrap();
+            let place = top.join(name);
+            assert_eq!((found.mode() & 0o777, found.modified().unwrap()), (mode, old), "{place:?}");
+        }
+    }
     // Nothing is left of the transfers, on either side.
     let uploads = server.data().join("files/local/uploads/wu@example.com");
     let mut unfinished = fs::read_dir(uploads).unwrap().map(|entry| entry.unwrap().path());
@@ -83,6 +98,59 @@ fn what_cannot_be_copied_is_listed_and_the_rest_is_copied() {
     let said = wu.says(&["cp", "-r", &wu.pfs("data"), &wu.pfs("copy")]);
     assert!(said.failed(1).contains("Copied 1 file"), "{said:?}");
     assert_eq!(wu.says(&["cat", &wu.pfs("copy/good")]).ok(), "good");
+    // Before anything is done, too.
+    let said = wu.says(&["sync", "-dry-run", &wu.pfs("data"), "other"]);
+    assert!(said.failed(1).contains("would fail: /pfs/local/home/wu/data/odd?name:"), "{said:?}");
+    assert_eq!(said.out, "download other/good\n");
+    // What is there under such a name hinders nobody, and cannot be removed.
+    wu.write("plain/good", "better");
+    wu.write("plain/more", "more");
+    wu.says(&["sync", "plain", &wu.pfs("data")]).ok();
+    assert_eq!(wu.says(&["cat", &wu.pfs("data/good")]).ok(), "better");
+    fs::remove_file(wu.work().join("plain/more")).unwrap();
+    let said = wu.says(&["sync", "--delete", "plain", &wu.pfs("data")]);
+    assert!(said.failed(1).contains("removed /pfs/local/home/wu/data/more"), "{said:?}");
+    assert!(said.err.contains("failed: /pfs/local/home/wu/data/odd?name:"), "{said:?}");
+}
+
+#[test]
+fn a_link_that_a_job_has_made_does_not_hide_what_is_beside_it() {
+    let server = Server::start();
+    let wu = Person::new(&server, "wu");
+    wu.write("data/a/x", "x");
+    wu.write("data/b", "b");
+    wu.says(&["cp", "-r", "data", &wu.pfs("")]).ok();
+    symlink("/etc", wu.on_disk(&server).join("data/link")).unwrap();
+    let listed = wu.says(&["file", "ls", &wu.pfs("data/*/x")]);
+    assert_eq!(listed.ok(), "x\n");
+    let said = wu.says(&["cp", "-r", &wu.pfs("data/*"), "back/"]);
+    assert!(said.failed(1).contains("failed: /pfs/local/home/wu/data/link: this is a link"));
+    assert_eq!((wu.read("back/a/x"), wu.read("back/b")), (b"x".to_vec(), b"b".to_vec()));
+}
+
+#[test]
+fn a_terminal_sees_a_bar_with_rate_and_remaining_time() {
+    let server = Server::start();
+    let wu = Person::new(&server, "wu");
+    wu.write("big", noise(9, 24 << 20));
+    let script =
+        "import os, pty, sys\nsys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+    let words = ["cp", "-bwlimit", "12M", "big", &wu.pfs("big")];
+    let home = wu.work().parent().unwrap().to_owned();
+    let mut terminal = Command::new("python3");
+    terminal.args(["-c", script, env!("CARGO_BIN_EXE_paddlecloud")]).args(words);
+    terminal.env("HOME", home).env("TERM", "xterm").current_dir(wu.work());
+    let output = terminal.stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let mut frames = text.split('\r').filter(|frame| frame.contains("/24.00 MiB "));
+    let has_times = |frame: &str| {
+        let rest = frame.split_once("MiB/s ").map(|(_, rest)| rest);
+        rest.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
+    };
+    assert!(frames.any(has_times), "{text:?}");
+    assert!(text.contains("Uploaded 1 file, 24.0 MiB in "), "{text:?}");
+    assert!(!text.contains("Uploaded big"), "a line beside the bar: {text:?}");
 }
 
 #[test]

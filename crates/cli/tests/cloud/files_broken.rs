@@ -1,5 +1,6 @@
 //! Transfers that break: killed clients and servers, rotten disks, two writers, full disks.
 
+use super::component;
 use super::person::{Person, login, noise};
 use super::server::Server;
 use super::transfers::{self, steady};
@@ -7,7 +8,11 @@ use contract::api::file::{Completed, Upload};
 use contract::checksum::Checksum;
 use serde_json::json;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn a_killed_client_goes_on_where_it_was() {
@@ -76,13 +81,113 @@ fn a_disk_quota_holds_against_uploads_that_race() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_leaves_what_was_there() {
-    if !rustix::process::geteuid().is_root() {
-        return;
+fn what_a_job_writes_while_an_upload_is_on_its_way_counts_at_its_end() {
+    let server = Server::with_config("quota: {disk: 40Mi}");
+    let wu = Person::new(&server, "wu");
+    let user = login(&server, &wu);
+    let content = noise(12, 20 << 20);
+    let begin = json!({
+        "path": wu.pfs("file"), "bytes": content.len(), "chunk_bytes": content.len(), "source": "s",
+    });
+    let upload: Upload = user.post("/api/v2/files/uploads", &begin).read();
+    let sum = Checksum::of(&content).to_string();
+    let call = |end: &str| format!("/api/v2/files/uploads/{}/{end}", upload.id);
+    assert_eq!(user.put(&call(&format!("chunks/0?checksum={sum}")), &content).status, 204);
+    // The server has looked at the home a moment ago, when the upload began.
+    let own = wu.on_disk(&server).join("of a job");
+    fs::write(&own, noise(13, 30 << 20)).unwrap();
+    let complete = || user.post(&call("complete"), &json!({"checksums": [sum]}));
+    assert!(complete().refusal(413).contains("the disk quota would be exceeded"));
+    assert!(!wu.on_disk(&server).join("file").exists());
+    fs::remove_file(&own).unwrap();
+    assert!(complete().read::<Completed>().entry.is_some());
+}
+
+#[test]
+fn sync_that_removes_goes_on_with_what_has_arrived() {
+    let server = Server::start();
+    let wu = Person::new(&server, "wu");
+    wu.write("data/big", noise(1, 48 << 20));
+    wu.says(&["cp", "-r", "data", &wu.pfs("")]).ok();
+    let (from, back) = (wu.pfs("data"), wu.work().join("back"));
+    let mut child =
+        wu.command(&["sync", "--delete", "-bwlimit", "20M", &from, "back"]).spawn().unwrap();
+    transfers::half_received(&back);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Of a file that nobody wants any more.
+    wu.write("back/.old.0123456789abcdef.0123-12.download", "x");
+    let plan = wu.says(&["sync", "--delete", "--dry-run", &from, "back"]);
+    let removed = "remove back/.old.0123456789abcdef.0123-12.download";
+    assert_eq!(plan.ok(), format!("download back/big\n{removed}\n"));
+    let said = wu.says(&["sync", "--delete", &from, "back"]);
+    said.ok();
+    assert!(said.err.contains("were there already"), "{said:?}");
+    assert!(wu.read("back/big") == wu.read("data/big"));
+    assert_eq!(fs::read_dir(&back).unwrap().count(), 1, "something is left");
+}
+
+/// Between a client and its server: the answer to the first upload is lost.
+fn losing(server: &Server) -> (String, Arc<AtomicBool>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = server.url().strip_prefix("http://").unwrap().to_owned();
+    let is_lost = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&is_lost);
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let upstream = TcpStream::connect(&server).unwrap();
+            let is_upload = Arc::new(AtomicBool::new(false));
+            let (seen, is_lost) = (Arc::clone(&is_upload), Arc::clone(&is_lost));
+            let (from, to) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
+            std::thread::spawn(move || {
+                forward(from, to, |bytes| {
+                    seen.fetch_or(bytes.starts_with(b"PUT "), Ordering::Relaxed);
+                    true
+                });
+            });
+            std::thread::spawn(move || {
+                forward(upstream, client, |_| {
+                    let is_upload = is_upload.load(Ordering::Relaxed);
+                    !(is_upload && !is_lost.swap(true, Ordering::Relaxed))
+                });
+            });
+        }
+    });
+    (url, told)
+}
+
+/// Passes on what arrives as long as it may.
+fn forward(mut from: TcpStream, mut to: TcpStream, mut may_pass: impl FnMut(&[u8]) -> bool) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(count) = from.read(&mut buffer) {
+        let bytes = &buffer[..count];
+        if bytes.is_empty() || !may_pass(bytes) || to.write_all(bytes).is_err() {
+            break;
+        }
     }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+}
+
+#[test]
+fn an_upload_whose_answer_was_lost_is_not_taken_for_another_file() {
+    let server = Server::start();
+    let wu = Person::new(&server, "wu");
+    let (url, is_lost) = losing(&server);
+    let config = wu.work().join("../.paddle/config");
+    let text = fs::read_to_string(&config).unwrap().replace(server.url(), &url);
+    fs::write(&config, text).unwrap();
+    wu.write("file", noise(14, 100_000));
+    wu.says(&["cp", "-n", "file", &wu.pfs("file")]).ok();
+    assert!(is_lost.load(Ordering::Relaxed), "no answer was lost");
+    assert!(fs::read(wu.on_disk(&server).join("file")).unwrap() == wu.read("file"));
+    assert!(wu.says(&["cp", "-n", "file", &wu.pfs("file")]).failed(1).contains("already"));
+}
+
+#[test]
+fn a_full_disk_is_told_and_leaves_what_was_there() {
     let disk = tempfile::tempdir().unwrap();
-    let mount = Small::mount(disk.path(), "32m");
-    let Some(_mount) = mount else { return };
+    let Some(_mount) = Small::mount(disk.path(), "32m") else { return };
     let config = format!("datacenters: [{{name: local, files: {}}}]", disk.path().display());
     let server = Server::with_config(&config);
     let wu = Person::new(&server, "wu");
@@ -111,7 +216,10 @@ impl Small {
             .args(["-t", "tmpfs", "-o", &option, "tmpfs"])
             .arg(path)
             .status();
-        status.is_ok_and(|status| status.success()).then(|| Small(path.to_owned()))
+        match status.is_ok_and(|status| status.success()) {
+            true => Some(Small(path.to_owned())),
+            false => component::missing("small disk", "nobody but root mounts one"),
+        }
     }
 }
 

@@ -32,10 +32,10 @@ fn half_sent(server: &Server, person: &Person) -> PathBuf {
     })
 }
 
-/// Waits until some chunks of a download have arrived, and not all of them.
-fn half_received(person: &Person) {
+/// Waits until some chunks of a download have arrived in a directory, and not all of them.
+pub(crate) fn half_received(folder: &Path) {
     wait_for("some chunks", || {
-        let names = fs::read_dir(person.work()).unwrap().map(|entry| entry.unwrap().path());
+        let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let list = names.into_iter().find(|path| path.to_str().unwrap().ends_with(".chunks"))?;
         let list = fs::read_to_string(list).unwrap_or_default();
         (2..10).contains(&list.lines().count()).then_some(())
@@ -57,7 +57,7 @@ pub(crate) fn killed_client(server: &Server, wu: &Person) {
     assert!(said.err.contains("were there already"), "{said:?}");
     assert!(!upload.join("data").exists());
     let mut child = wu.command(&["cp", "-bwlimit", "20M", &wu.pfs("big"), "back"]).spawn().unwrap();
-    half_received(wu);
+    half_received(&wu.work());
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!wu.work().join("back").exists());
@@ -80,7 +80,7 @@ pub(crate) fn killed_server(server: &mut Server, wu: &Person) {
     server.restart();
     assert!(child.wait().unwrap().success());
     let mut child = wu.command(&["cp", "-bwlimit", "20M", &wu.pfs("big"), "back"]).spawn().unwrap();
-    half_received(wu);
+    half_received(&wu.work());
     server.kill();
     server.restart();
     assert!(child.wait().unwrap().success());

@@ -193,6 +193,15 @@ pub(crate) fn occupied(path: &Path) -> Error {
     Error::new(Kind::AlreadyExists, "there is something already").with("file", path.display())
 }
 
+/// Gives a directory the time and permissions it has in the cloud, where the system has that.
+pub(crate) fn dress_directory(path: &Path, mode: Option<u32>, ms: Option<u64>) -> Result<()> {
+    #[cfg(unix)]
+    fs::File::open(path).and_then(|found| dress(&found, mode, ms)).map_err(unwritable(path))?;
+    #[cfg(not(unix))]
+    let _ = (path, mode, ms);
+    Ok(())
+}
+
 /// Gives a finished file the time and permissions it has in the cloud.
 pub(crate) fn dress(file: &fs::File, mode: Option<u32>, ms: Option<u64>) -> std::io::Result<()> {
     #[cfg(unix)]

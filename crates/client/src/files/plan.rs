@@ -1,10 +1,10 @@
 //! What a copy consists of: which files become which, by the rules of the system's own `cp`. What is
 //! there is looked at; nothing is moved yet.
 
-use super::local::{LocalFile, walk};
+use super::local::{LocalFile, dress_directory, walk};
 use super::{Item, Options, Outcome, Watcher, in_parallel};
 use crate::client::Client;
-use contract::api::file::{Entry, EntryKind, ListQuery, Relocate};
+use contract::api::file::{Attributes, Entry, EntryKind, ListQuery, Relocate};
 use contract::path::PfsPath;
 use contract::{Error, Kind, Result};
 use std::cell::Cell;
@@ -12,6 +12,10 @@ use std::path::{Path, PathBuf};
 
 /// Files that the server copies at the same time for one command.
 const COPIES_AT_ONCE: usize = 2;
+/// Directories that get their permissions at the same time.
+const DRESSED_AT_ONCE: usize = 4;
+/// Their owner can always go on with directories.
+const OWNER_MODE: u32 = 0o700;
 
 /// What has to be made, and what has to be moved. Directories are made first, each after the one
 /// that it is in.
@@ -21,6 +25,10 @@ pub struct Plan {
     pub local_directories: Vec<PathBuf>,
     /// Directories of the cloud.
     pub cloud_directories: Vec<PfsPath>,
+    /// Permissions and times of the directories here, which they get when everything is in them.
+    pub local_attributes: Vec<(PathBuf, Option<u32>, Option<u64>)>,
+    /// Those of the directories of the cloud.
+    pub cloud_attributes: Vec<Attributes>,
     /// Files, all of them in one direction.
     pub items: Vec<Item>,
     /// The direction.
@@ -108,6 +116,15 @@ impl Client {
                 });
             }
         }
+        // Directories that were there are left as they are where nothing is to be replaced.
+        if !options.if_absent {
+            in_parallel(DRESSED_AT_ONCE, plan.cloud_attributes, |asked| {
+                dressed(&asked.path, self.set_attributes(&asked).map(|_| ()), watcher);
+            });
+            for (path, mode, ms) in plan.local_attributes {
+                dressed(&path.display().to_string(), dress_directory(&path, mode, ms), watcher);
+            }
+        }
         Ok(())
     }
 
@@ -187,6 +204,8 @@ impl Client {
         let before = plan.failures.len();
         let mut fail = |path: &Path, error| plan.failures.push((path.display().to_string(), error));
         let files = walk(directory, &mut skip, &mut fail);
+        let top = LocalFile::named(directory)?;
+        plan.dress_cloud(place, top.mode, top.modified_ms);
         if files.is_empty() && plan.failures.len() == before {
             plan.cloud_directories.push(place.clone());
         }
@@ -203,6 +222,9 @@ impl Client {
                 let rest = next.relative.strip_prefix(&file.relative);
                 rest.is_some_and(|rest| rest.starts_with('/'))
             });
+            if file.is_directory {
+                plan.dress_cloud(&path, file.mode, file.modified_ms);
+            }
             match file.is_directory {
                 false => plan.items.push(Item::up(file, path)),
                 true if !has_files => plan.cloud_directories.push(path),
@@ -220,26 +242,27 @@ impl Client {
             return Err(not_a_directory(to));
         }
         let mut plan = Plan::default();
+        let is_one = found.len() == 1;
         for entry in found {
             let place =
                 if is_into { target.join(local_name(entry.name())?) } else { target.clone() };
             match entry.kind {
                 EntryKind::File => plan.items.push(Item::down(&entry, place)?),
                 EntryKind::Directory if !is_recursive => return Err(is_directory(&entry.path)),
-                EntryKind::Directory => {
-                    plan.local_directories.push(place.clone());
-                    self.collect(&mut plan, &listed(&entry)?, &place)?;
-                }
-                _ => return Err(not_a_file(&entry)),
+                EntryKind::Directory => self.collect(&mut plan, &entry, &place)?,
+                _ if is_one => return Err(not_a_file(&entry)),
+                _ => plan.failures.push((shown(&entry.path), not_a_file(&entry))),
             }
         }
         check_distinct(plan.items.iter().map(|item| item.local.display().to_string()))?;
         Ok(plan)
     }
 
-    /// Adds everything below a directory of the cloud.
-    pub fn collect(&self, plan: &mut Plan, top: &PfsPath, place: &Path) -> Result<()> {
-        for (entry, path) in self.named_below(plan, top)? {
+    /// Adds a directory of the cloud and everything below it.
+    pub fn collect(&self, plan: &mut Plan, directory: &Entry, place: &Path) -> Result<()> {
+        let top = &listed(directory)?;
+        plan.add_local_directory(directory, place.to_owned());
+        for (entry, path) in self.named_below(top, &mut plan.failures)? {
             let names = names_below(&path, top)?.iter().map(|name| local_name(name));
             let local = match names.collect::<Result<PathBuf>>() {
                 Ok(relative) => place.join(relative),
@@ -250,7 +273,7 @@ impl Client {
             };
             match entry.kind {
                 EntryKind::File => plan.items.push(Item::down(&entry, local)?),
-                EntryKind::Directory => plan.local_directories.push(local),
+                EntryKind::Directory => plan.add_local_directory(&entry, local),
                 _ => self.leave_out(&entry),
             }
         }
@@ -270,12 +293,12 @@ impl Client {
                 EntryKind::Directory => {
                     let top = listed(&entry)?;
                     check_outside(&top, &place)?;
-                    plan.cloud_directories.push(place.clone());
-                    for (below, path) in self.named_below(&mut plan, &top)? {
+                    plan.add_cloud_directory(&entry, place.clone());
+                    for (below, path) in self.named_below(&top, &mut plan.failures)? {
                         let place = place.join(&names_below(&path, &top)?.join("/"))?;
                         match below.kind {
                             EntryKind::File => plan.add_inside(&below, place)?,
-                            EntryKind::Directory => plan.cloud_directories.push(place),
+                            EntryKind::Directory => plan.add_cloud_directory(&below, place),
                             _ => self.leave_out(&below),
                         }
                     }
@@ -289,7 +312,11 @@ impl Client {
 
     /// Everything below a directory that has a name which a path can have. What has none is noted
     /// once, and what is in it is passed over.
-    fn named_below(&self, plan: &mut Plan, top: &PfsPath) -> Result<Vec<(Entry, PfsPath)>> {
+    pub fn named_below(
+        &self,
+        top: &PfsPath,
+        failures: &mut Vec<(String, Error)>,
+    ) -> Result<Vec<(Entry, PfsPath)>> {
         let mut named = Vec::new();
         let mut odd: Option<String> = None;
         for entry in self.below(top)? {
@@ -300,7 +327,7 @@ impl Client {
                 Ok(path) => named.push((entry, path)),
                 Err(error) => {
                     odd = Some(format!("{}/", entry.path));
-                    plan.failures.push((shown(&entry.path), error));
+                    failures.push((shown(&entry.path), error));
                 }
             }
         }
@@ -318,6 +345,26 @@ impl Client {
 }
 
 impl Plan {
+    fn add_local_directory(&mut self, entry: &Entry, local: PathBuf) {
+        let (mode, ms) = kept(entry);
+        self.local_attributes.push((local.clone(), mode, ms));
+        self.local_directories.push(local);
+    }
+
+    fn add_cloud_directory(&mut self, entry: &Entry, place: PfsPath) {
+        let (mode, ms) = kept(entry);
+        self.dress_cloud(&place, mode, ms);
+        self.cloud_directories.push(place);
+    }
+
+    fn dress_cloud(&mut self, place: &PfsPath, mode: Option<u32>, modified_ms: Option<u64>) {
+        let is_top = place.file_name().is_none();
+        if !is_top && (mode.is_some() || modified_ms.is_some()) {
+            let (path, mode) = (place.to_string(), mode.map(|mode| mode | OWNER_MODE));
+            self.cloud_attributes.push(Attributes { path, mode, modified_ms });
+        }
+    }
+
     fn add_inside(&mut self, entry: &Entry, place: PfsPath) -> Result<()> {
         self.items.push(Item::down(entry, PathBuf::new())?);
         self.places.push(place);
@@ -368,6 +415,23 @@ fn names_below<'a>(path: &'a PfsPath, top: &PfsPath) -> Result<&'a [String]> {
         let message = "the server listed something that is not in the directory";
         Error::new(Kind::Damaged, message).with("directory", top).with("listed", path)
     })
+}
+
+/// Permissions and time of a directory, where its store keeps them.
+fn kept(entry: &Entry) -> (Option<u32>, Option<u64>) {
+    let mode = (entry.mode != 0).then_some(entry.mode | OWNER_MODE);
+    (mode, Some(entry.modified_ms).filter(|ms| *ms != 0))
+}
+
+/// Tells of a directory that did not get its permissions and time. Some stores keep none, one that
+/// belongs to somebody else may not be changed, and one that was not made was told of before.
+fn dressed(name: &str, result: Result<()>, watcher: &dyn Watcher) {
+    match result {
+        Err(error)
+            if matches!(error.kind(), Kind::Unsupported | Kind::Forbidden | Kind::NotFound) => {}
+        Err(error) => watcher.left_out(name, error),
+        Ok(()) => {}
+    }
 }
 
 fn direction(sources: &[String], to: &str) -> Result<Direction> {

@@ -6,7 +6,7 @@
 
 use super::local::{dress, occupied, unreadable, unwritable};
 use super::send::each;
-use super::{Item, Moving, RangeWriter, at, reserve};
+use super::{Item, Moving, RangeWriter, another_file, at, reserve};
 use crate::client::{Client, get};
 use contract::api::file::Chunks;
 use contract::api::path;
@@ -16,7 +16,6 @@ use contract::{Error, Kind, Result};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -130,7 +129,16 @@ impl Client {
         let last = offset + length.max(1) - 1;
         let headers =
             [("range", format!("bytes={offset}-{last}")), ("if-match", format!("\"{etag}\""))];
-        self.with_token(|token| self.transport.exchange(&call, Some(token), &headers))
+        let answer =
+            self.with_token(|token| self.transport.exchange(&call, Some(token), &headers))?;
+        let told = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
+        let range = format!("bytes {offset}-{last}/");
+        let is_ours = told("etag").is_some_and(|told| told.trim_matches('"') == etag)
+            && told("content-range").is_none_or(|told| told.starts_with(&range));
+        match is_ours {
+            true => Ok(answer),
+            false => Err(another_file(path)),
+        }
     }
 }
 
@@ -265,10 +273,12 @@ impl Partial {
         forget_others(folder, &prefix, &own);
         let path = folder.join(&own);
         let list = folder.join(format!("{own}{LIST}"));
-        // Nobody else may read it before it has the permissions of the file.
         let mut options = File::options();
-        let file = options.create(true).truncate(false).write(true).mode(0o600).open(&path);
-        let file = file.map_err(unwritable(target))?;
+        options.create(true).truncate(false).write(true);
+        // Nobody else may read it before it has the permissions of the file.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(&path).map_err(unwritable(target))?;
         if let Err(source) = reserve(&file, item.bytes) {
             let _ = fs::remove_file(&path);
             return Err(unwritable(target)(source));
@@ -350,6 +360,16 @@ impl Partial {
     }
 }
 
+/// Whether a hidden file is what has arrived of a download to `target`, which a later one needs.
+pub fn is_download_to(path: &Path, target: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.parent() == target.parent() && is_part(&name) && name.starts_with(&prefix(target))
+}
+
+fn is_part(name: &str) -> bool {
+    name.strip_suffix(LIST).unwrap_or(name).ends_with(PART)
+}
+
 /// How the names of what belongs to downloads to a target begin, and those of no other target.
 fn prefix(target: &Path) -> String {
     let name = target.file_name().unwrap_or_default();
@@ -364,10 +384,7 @@ fn prefix(target: &Path) -> String {
 fn forget_others(folder: &Path, prefix: &str, own: &str) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_ours = name.starts_with(prefix)
-            && (name.ends_with(PART) || name.ends_with(&format!("{PART}{LIST}")))
-            && !name.starts_with(own);
-        if is_ours {
+        if name.starts_with(prefix) && is_part(&name) && !name.starts_with(own) {
             let _ = fs::remove_file(entry.path());
         }
     }

@@ -6,7 +6,7 @@ use crate::client::send;
 use crate::jobs::delete;
 use crate::retry::Repeat;
 use crate::transport::{Call, Content};
-use contract::api::file::{Begin, Checksums, Chunks, Completed, Upload};
+use contract::api::file::{Begin, Checksums, Chunks, Completed, EntryKind, Upload};
 use contract::api::path;
 use contract::checksum::{CHECKSUM_BYTES, Checksum, Summing};
 use contract::{Error, Kind, Result};
@@ -43,7 +43,9 @@ impl Moving<'_> {
             true => vec![("if-none-match", "*".to_owned())],
             false => Vec::new(),
         };
+        let attempts = AtomicU64::new(0);
         let sent = self.repeatedly(|| {
+            attempts.fetch_add(1, Ordering::Relaxed);
             let open = || Ok(self.throttle.pace(Cursor::new(Shared(Arc::clone(&content)))));
             let call = Call {
                 method: Method::PUT,
@@ -57,7 +59,27 @@ impl Moving<'_> {
             client.with_token(|token| client.transport.exchange(&call, Some(token), &headers))
         });
         self.watcher.moved(bytes);
-        sent.map(|_| bytes)
+        match sent {
+            // The answer to an attempt before may have been lost.
+            Err(error)
+                if error.kind() == Kind::AlreadyExists
+                    && attempts.into_inner() > 1
+                    && self.is_there(item, checksum)? =>
+            {
+                Ok(bytes)
+            }
+            sent => sent.map(|_| bytes),
+        }
+    }
+
+    /// Whether the cloud has just this content.
+    fn is_there(&self, item: &Item, checksum: Checksum) -> Result<bool> {
+        let entry = self.patiently(|| self.client.stat(&item.path))?;
+        if entry.kind != EntryKind::File || entry.bytes != item.bytes || item.bytes == 0 {
+            return Ok(entry.kind == EntryKind::File && entry.bytes == item.bytes);
+        }
+        let read = || self.client.read_range(&item.path, &entry.etag, 0, item.bytes);
+        Ok(Checksum::of(&self.patiently(read)?) == checksum)
     }
 
     /// Sends a file in chunks. Continues an upload that broke off; of a file that is there already,
