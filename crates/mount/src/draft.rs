@@ -165,8 +165,20 @@ impl Draft {
     /// Sends what the cloud has not got. Writers wait meanwhile.
     pub(crate) fn publish(&self, remote: &Remote, path: &PfsPath) -> Result<()> {
         let mut state = self.lock();
+        if self.send(&mut state, remote, path)? {
+            state.is_published = true;
+        }
+        Ok(())
+    }
+
+    /// As [`Draft::publish`], to another name than its own; whether there was something to send.
+    pub(crate) fn keep_aside(&self, remote: &Remote, path: &PfsPath) -> Result<bool> {
+        self.send(&mut self.lock(), remote, path)
+    }
+
+    fn send(&self, state: &mut State, remote: &Remote, path: &PfsPath) -> Result<bool> {
         if !state.is_changed {
-            return Ok(());
+            return Ok(false);
         }
         self.file.set_modified(state.modified).map_err(unusable)?;
         let modified = state.modified.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -182,8 +194,8 @@ impl Draft {
         let sent = remote.send(item);
         state.is_refused = sent.is_err();
         sent?;
-        (state.is_changed, state.is_published) = (false, true);
-        Ok(())
+        state.is_changed = false;
+        Ok(true)
     }
 
     /// Whether something would be lost that nobody was told of.

@@ -354,7 +354,26 @@ impl Cloud {
             }
             (*number, Arc::clone(draft))
         };
-        self.publish(number, &draft).map_err(|error| self.told(&error))
+        match is_killed(pid) {
+            true => self.keep_aside(number, &draft),
+            false => self.publish(number, &draft),
+        }
+        .map_err(|error| self.told(&error))
+    }
+
+    /// Sends what a killed program has written, which may be half of it, to a hidden name, so that
+    /// it takes the place of nothing and is not lost either.
+    fn keep_aside(&self, number: u64, draft: &Draft) -> Result<()> {
+        let Ok(Meaning::Cloud(path)) = self.place(number) else { return Ok(()) };
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+        let short: String = name.chars().take(NAME_BYTES_MAX / 5).collect();
+        let aside = above.join(&format!(".{short}.killed"))?;
+        if draft.keep_aside(&self.remote, &aside)? {
+            (self.notice)(&format!(
+                "a program was killed while it wrote {path}: what it wrote is in {aside}"
+            ));
+        }
+        Ok(())
     }
 
     /// Whether a process has a descriptor of a file, by the names that the kernel gives them.
@@ -617,6 +636,22 @@ fn process(thread: u32) -> u32 {
     let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
     line.and_then(|number| number.trim().parse().ok()).unwrap_or(thread)
 }
+
+/// Whether a thread ends because its process was killed by a signal. In a process that ends by itself
+/// the kernel kills the other threads, too; the exit code is that of the process in both cases.
+fn is_killed(thread: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{thread}/stat")).unwrap_or_default();
+    // The name of the program may have anything in it.
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    let field = |at: usize| fields.split_whitespace().nth(at)?.parse::<u32>().ok();
+    let is_ending = field(6).is_some_and(|flags| flags & ENDING != 0);
+    is_ending && field(49).is_some_and(|code| code & SIGNAL != 0)
+}
+
+/// `PF_EXITING` of the kernel's flags.
+const ENDING: u32 = 0x4;
+/// The signal in an exit code.
+const SIGNAL: u32 = 0x7f;
 
 fn is_alive(process: u32) -> bool {
     std::path::Path::new(&format!("/proc/{process}")).exists()

@@ -13,14 +13,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// A mounted directory, which goes with its test.
-struct Mounted {
+pub(crate) struct Mounted {
     directory: PathBuf,
     process: Option<Child>,
 }
 
 impl Mounted {
     /// In the foreground, so that its process is known.
-    fn foreground(person: &Person, more: &[&str]) -> Mounted {
+    pub(crate) fn foreground(person: &Person, more: &[&str]) -> Mounted {
         let directory = person.work().join("mnt");
         fs::create_dir_all(&directory).unwrap();
         let words = [&["mount", "-foreground", "mnt"], more].concat();
@@ -30,7 +30,7 @@ impl Mounted {
     }
 
     /// The home in it.
-    fn home(&self, person: &Person) -> PathBuf {
+    pub(crate) fn home(&self, person: &Person) -> PathBuf {
         self.directory.join("local/home").join(&person.name)
     }
 
@@ -61,7 +61,7 @@ fn is_mounted(directory: &Path) -> bool {
 }
 
 /// Whether this machine can be tested; says so if not.
-fn has_fuse() -> bool {
+pub(crate) fn has_fuse() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     let is_here = is_root && File::options().read(true).write(true).open("/dev/fuse").is_ok();
     is_here || component::missing::<()>("fuse", "no root, or no /dev/fuse").is_some()
@@ -181,6 +181,38 @@ fn a_file_is_whole_for_others_when_the_program_that_wrote_it_closes_it() {
     assert!(first("there").is_err());
     drop(first("lock").unwrap());
     assert_eq!(fs::metadata(on_disk.join("lock")).unwrap().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn what_a_killed_program_has_written_takes_the_place_of_nothing() {
+    if !has_fuse() {
+        return;
+    }
+    let server = Server::start();
+    let wu = Person::new(&server, "wu");
+    let mounted = Mounted::foreground(&wu, &[]);
+    let home = mounted.home(&wu);
+    let on_disk = wu.on_disk(&server);
+    fs::write(home.join("model"), "whole").unwrap();
+    let end = |last: &str| {
+        let script = format!(
+            "import os, signal, sys, threading, time\n\
+             threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n\
+             f = os.open(sys.argv[1], os.O_WRONLY | os.O_TRUNC)\nos.write(f, b'half')\n{last}"
+        );
+        Command::new("python3").args(["-c", &script]).arg(home.join("model")).status().unwrap()
+    };
+    for signal in ["SIGKILL", "SIGTERM", "SIGABRT"] {
+        let status = end(&format!("os.kill(os.getpid(), signal.{signal})\ntime.sleep(600)"));
+        assert_eq!(status.code(), None, "{signal}");
+        assert_eq!(fs::read_to_string(on_disk.join("model")).unwrap(), "whole", "{signal}");
+        assert_eq!(fs::read_to_string(on_disk.join(".model.killed")).unwrap(), "half");
+        fs::remove_file(home.join(".model.killed")).unwrap();
+    }
+    // One that ends by itself, if by no close, has written what it wanted to.
+    assert_eq!(end("os._exit(3)").code(), Some(3));
+    assert_eq!(fs::read_to_string(on_disk.join("model")).unwrap(), "half");
+    assert!(!on_disk.join(".model.killed").exists());
 }
 
 #[test]

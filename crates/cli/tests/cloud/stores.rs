@@ -1,6 +1,7 @@
 //! A cloud whose files are in a real store: MinIO or HDFS, which `make test-clusters` starts.
 
 use super::component;
+use super::mounting::{Mounted, has_fuse};
 use super::person::{Person, login, noise, tree};
 use super::server::Server;
 use super::transfers::{self, steady, upload_of};
@@ -8,7 +9,8 @@ use contract::api::path::encode;
 use contract::state::JobState;
 use serde_json::{Value, json};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Every story on every store.
@@ -60,6 +62,13 @@ macro_rules! stories {
             fn the_originals_calls_work() {
                 if let Some(store) = store() {
                     original(&store);
+                }
+            }
+
+            #[test]
+            fn a_mounted_directory_is_like_any_other() {
+                if let Some(store) = store() {
+                    mounted(&store);
                 }
             }
 
@@ -267,6 +276,39 @@ fn original(store: &str) {
     assert!(refused["err"].as_str().unwrap().contains("use a newer client"), "{refused}");
     ok(&wu.post(files, &json!({"method": "rm", "r": true, "path": [person.pfs("d*")]})));
     assert_eq!(person.says(&["file", "ls", &person.pfs("")]).ok(), "");
+}
+
+fn mounted(store: &str) {
+    if !has_fuse() {
+        return;
+    }
+    let server = serve(store);
+    let wu = somebody(&server);
+    wu.write("data/small", "hello");
+    wu.write("data/empty", "");
+    wu.write("data/deep/large", noise(2, 20_000_000));
+    let mounted = Mounted::foreground(&wu, &[]);
+    let home = mounted.home(&wu);
+    let status = Command::new("cp").arg("-r").arg(wu.work().join("data")).arg(&home).status();
+    assert!(status.unwrap().success());
+    assert_eq!(tree(&home.join("data")), tree(&wu.work().join("data")));
+    wu.says(&["cp", "-r", &wu.pfs("data"), "back"]).ok();
+    assert_eq!(tree(&wu.work().join("back")), tree(&wu.work().join("data")));
+    // A part is changed, which nobody sees before the file is closed.
+    let large = home.join("data/deep/large");
+    let file = fs::File::options().write(true).open(&large).unwrap();
+    file.write_all_at(b"changed", 5_000_000).unwrap();
+    wu.says(&["cp", &wu.pfs("data/deep/large"), "before"]).ok();
+    drop(file);
+    wu.says(&["cp", &wu.pfs("data/deep/large"), "after"]).ok();
+    let mut content = wu.read("data/deep/large");
+    assert!(wu.read("before") == content, "seen before it was closed");
+    content[5_000_000..5_000_007].copy_from_slice(b"changed");
+    assert!(wu.read("after") == content);
+    fs::rename(home.join("data/deep"), home.join("data/flat")).unwrap();
+    assert!(fs::read(home.join("data/flat/large")).unwrap() == content);
+    fs::remove_dir_all(home.join("data")).unwrap();
+    assert_eq!(wu.says(&["file", "ls", &wu.pfs("")]).ok(), "");
 }
 
 /// A job reads and writes its home by a mount, twice: the second finds what the first left.
