@@ -58,15 +58,20 @@ impl Server {
 
     /// Another server on the same data and database.
     pub(crate) fn beside(other: &Server) -> Server {
-        let mut server = Server {
+        let mut server = Server::guest(other);
+        server.restart();
+        server
+    }
+
+    /// As [`Server::beside`], not started.
+    pub(crate) fn guest(other: &Server) -> Server {
+        Server {
             folder: tempfile::tempdir().unwrap(),
             arguments: other.arguments.clone(),
             process: None,
             url: String::new(),
             is_guest: true,
-        };
-        server.restart();
-        server
+        }
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -114,6 +119,14 @@ impl Server {
     /// What the server said.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("server.log")).unwrap_or_default()
+    }
+
+    /// Stops it where it is, or lets it go on.
+    pub(crate) fn suspend(&self, is_suspended: bool) {
+        use rustix::process::{Signal, kill_process};
+        let signal = if is_suspended { Signal::STOP } else { Signal::CONT };
+        let pid = rustix::process::Pid::from_child(self.process.as_ref().unwrap());
+        kill_process(pid, signal).unwrap();
     }
 
     /// `kill -9`.
