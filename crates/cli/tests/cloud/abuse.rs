@@ -1,14 +1,30 @@
 //! Wrong passwords, old tokens, foreign jobs, full disks, and a second server on the same data.
 
+use super::component;
 use super::server::{Server, wait_for};
 use super::user::{PASSWORD, User};
 use contract::state::JobState;
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const JOBS: &str = "/api/v2/datacenters/local/jobs";
+
+#[test]
+fn the_first_password_is_for_the_owner_of_the_data_and_printed_once() {
+    let mut server = Server::start();
+    let file = server.data().join("admin_password");
+    let password = fs::read_to_string(&file).unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
+    let line = format!("the first administrator is `admin`, password {}\n", password.trim());
+    assert_eq!(server.log().matches(&line).count(), 1, "{}", server.log());
+    server.stop();
+    server.restart();
+    assert_eq!(server.log().matches(password.trim()).count(), 1, "{}", server.log());
+    User::login(&server, "admin", password.trim());
+}
 
 #[test]
 fn guessing_a_password_becomes_slow() {
@@ -132,9 +148,7 @@ fn on_a_small_disk() -> Option<(Server, PathBuf, User)> {
     let mut probe = Command::new("unshare");
     probe.args(["--mount", "true"]).stderr(Stdio::null());
     if !probe.status().is_ok_and(|status| status.success()) {
-        let note = b"skipped: no mount namespaces here\n";
-        std::io::Write::write_all(&mut std::io::stderr(), note).unwrap();
-        return None;
+        return component::missing("sandbox", "no mount namespaces here");
     }
     server.run(command);
     let disk = PathBuf::from(format!("/proc/{}/root{}", server.pid(), server.data().display()));

@@ -1,9 +1,13 @@
 //! What a job of one user can see of another user and of the server: nothing.
 
+use super::component;
 use super::server::{Server, wait_until};
 use super::user::User;
 use contract::state::JobState;
 use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 /// The administrator; `None`, with a word about it, where the kernel does not permit sandboxes.
 fn admin_where_jobs_are_kept_apart(server: &Server) -> Option<User> {
@@ -12,9 +16,42 @@ fn admin_where_jobs_are_kept_apart(server: &Server) -> Option<User> {
     if places[0]["notes"] == serde_json::json!([]) {
         return Some(admin);
     }
-    let note = format!("skipped: {}\n", places[0]["notes"]);
-    std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes()).unwrap();
-    None
+    component::missing("sandbox", &places[0]["notes"].to_string())
+}
+
+#[test]
+fn a_server_that_cannot_keep_jobs_apart_says_so_or_does_not_start() {
+    if !rustix::process::geteuid().is_root() {
+        let _: Option<()> = component::missing("sandbox", "only root can be somebody else");
+        return;
+    }
+    // As somebody who may not make sandboxes.
+    let as_nobody = |server: &Server| {
+        let data = server.data();
+        std::fs::create_dir(&data).unwrap();
+        std::os::unix::fs::chown(&data, Some(65534), Some(65534)).unwrap();
+        std::fs::set_permissions(data.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
+        let own = server.command();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command.arg(own.get_program()).args(own.get_args()).env("HOME", &data);
+        command
+    };
+    let required = Server::prepared("isolation: required", &[]);
+    let output = as_nobody(&required).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("isolation is required, and not possible here"), "{error}");
+    let mut server = Server::prepared("isolation: when_possible", &[]);
+    let command = as_nobody(&server);
+    server.run(command);
+    let note = "jobs are not kept apart here";
+    assert!(server.log().contains(note), "{}", server.log());
+    let admin = server.admin();
+    admin.submit("job", "echo done");
+    admin.wait_until("job", JobState::Succeeded);
+    let why: Value = admin.get("/api/v2/datacenters/local/jobs/job/why").read();
+    assert!(why["notes"].to_string().contains(note), "{why}");
 }
 
 #[test]
@@ -69,8 +106,11 @@ echo sleepers: $(all cmdline | grep -c -x "$SLEEP")
 echo servers: $(all cmdline | grep -c -x "[s]erve")
 kill -0 $SERVER && echo server reached
 mount -t tmpfs none /mnt && echo mounted
+unshare --user --map-root-user --mount sh -c "mount -t tmpfs none /mnt && mount --rbind / /mnt
+  umount -l $DATA /pfs/local/home
+  ls -A $DATA /mnt$DATA /pfs/local/home /mnt/pfs/local/home" | grep -x -e "$OTHER" -e cloud.db
 chroot / true && echo changed root
-cp /bin/sh ./own-sh && chmod 4755 own-sh && ./own-sh -c 'test $(id -u) = 0 && echo root'
+[ "$(../../root-id -u)" = "$(id -u)" ] || echo became root
 su -c 'echo su' </dev/null; sudo -n echo sudo
 echo $(grep -e NoNewPrivs -e CapEff -e CapBnd /proc/self/status | tr -s '\t\n' '  ')
 for place in "/pfs/local/home/$OTHER" "$DATA/files/local/home/$OTHER" "$DATA"; do
@@ -120,6 +160,10 @@ fn two_users_with_two_jobs_each_reach_nothing_of_each_other() {
         }
     }
     for user in &users {
+        // A program of root's, with the bit that lets it run as root.
+        let program = homes.join(&user.name).join("root-id");
+        std::fs::copy("/usr/bin/id", &program).unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
         std::fs::write(homes.join(&user.name).join("go"), "").unwrap();
     }
     for user in &users {
