@@ -18,6 +18,7 @@ pub mod prefix;
 #[cfg(feature = "server")]
 pub mod program;
 pub mod prompt;
+pub mod python;
 pub mod size;
 #[cfg(feature = "server")]
 pub mod status;

@@ -2,10 +2,10 @@
 //! `plotcurve`. They run in the environment that this command is installed in; everything about
 //! their arguments, help included, is theirs.
 
+use cli::python::interpreter;
 use contract::{Error, Result};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 #[derive(Debug, clap::Args)]
@@ -25,24 +25,4 @@ pub(crate) fn run(module: &str, args: &Args) -> Result<ExitCode> {
     let failed = Command::new(&python).args(["-P", "-m", module]).args(&args.arguments).exec();
     Err(Error::io("cannot run Python; install the package with pip into an environment", failed)
         .with("python", python.display()))
-}
-
-/// The interpreter beside a program, else that of `PATH`.
-fn interpreter(program: &Path) -> PathBuf {
-    let beside = program.parent().map(|folder| folder.join("python3"));
-    beside.filter(|python| python.is_file()).unwrap_or_else(|| PathBuf::from("python3"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_interpreter_is_the_one_beside_the_command() {
-        let folder = tempfile::tempdir().unwrap();
-        let paddle = folder.path().join("paddle");
-        assert_eq!(interpreter(&paddle), PathBuf::from("python3"));
-        std::fs::write(folder.path().join("python3"), "").unwrap();
-        assert_eq!(interpreter(&paddle), folder.path().join("python3"));
-    }
 }

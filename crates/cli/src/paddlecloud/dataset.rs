@@ -8,6 +8,7 @@ use crate::cloud::{connect, say};
 use crate::cp;
 use crate::moving::MovingArgs;
 use cli::output::Output;
+use cli::python::interpreter;
 use client::{Client, Item, LocalFile, Plan};
 use contract::path::PfsPath;
 use contract::{Error, Kind, Result};
@@ -35,9 +36,10 @@ enum Action {
         /// Files, or directories of files
         #[arg(value_name = "FILE")]
         files: Vec<PathBuf>,
-        /// The Python that has paddle.v2.dataset
-        #[arg(long, value_name = "COMMAND", default_value = "python")]
-        python: String,
+        /// The Python that has paddle.v2.dataset [default: the one beside paddlecloud, else
+        /// python3]
+        #[arg(long, value_name = "COMMAND")]
+        python: Option<PathBuf>,
         #[command(flatten)]
         moving: MovingArgs,
     },
@@ -59,7 +61,7 @@ pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
     let files = match files.is_empty() {
         false => list(files)?,
         true => {
-            made = make(name, python)?;
+            made = make(name, python.clone().map_or_else(own_python, Ok)?)?;
             list(&[made.path().to_owned()])?
         }
     };
@@ -121,20 +123,29 @@ fn name_of(path: &Path) -> Result<String> {
     name.map(str::to_owned).ok_or_else(refuse)
 }
 
+/// The Python that this command was installed with.
+fn own_python() -> Result<PathBuf> {
+    let program = std::env::current_exe()
+        .map_err(|source| Error::io("cannot find the program itself", source))?;
+    Ok(interpreter(&program))
+}
+
 /// Lets Python write the files of a data set.
-fn make(name: &str, python: &str) -> Result<Made> {
+fn make(name: &str, python: PathBuf) -> Result<Made> {
     let folder = std::env::temp_dir().join(format!("paddlecloud-dataset-{}", std::process::id()));
     std::fs::create_dir(&folder).map_err(|source| {
         Error::io("cannot make a directory", source).with("directory", folder.display())
     })?;
     let made = Made(folder);
-    say(&format!("making {name} by {python}"));
-    let status = Command::new(python)
-        .args(["-m", "paddle.cloud.dataset", name])
+    say(&format!("making {name} by {}", python.display()));
+    let status = Command::new(&python)
+        // Without -P a file paddle.py in the current directory would hide the package.
+        .args(["-P", "-m", "paddle.cloud.dataset", name])
         .arg(made.path())
         .status()
         .map_err(|source| {
-            Error::io("cannot start Python: name one by -python", source).with("python", python)
+            Error::io("cannot start Python: name one by -python", source)
+                .with("python", python.display())
         })?;
     match status.success() {
         true => Ok(made),

@@ -189,7 +189,7 @@ fn outside() -> Result<cloud::Outside> {
         .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
         .collect();
     let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
-    let (python, mut exposed) = python(&directory).unwrap_or_default();
+    let (python, mut exposed) = python(&own).unwrap_or_default();
     exposed.push(directory.clone());
     // The Python itself, not a script in front of it that jobs may not see.
     let path = match python.as_os_str().is_empty() {
@@ -223,10 +223,10 @@ const PYTHON_SCRIPT: &str = "import os, sys\n\
 /// Where the Python of jobs is: the directory of its program, and directories that it needs.
 ///
 /// It is the one beside this command, where `paddle train` looks for it too, else that of `PATH`.
-fn python(beside: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
-    let programs = [beside.join("python3"), PathBuf::from("python3"), PathBuf::from("python")];
-    let answer = programs.iter().find_map(|program| {
-        let mut command = std::process::Command::new(program);
+fn python(program: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
+    let programs = [cli::python::interpreter(program), PathBuf::from("python")];
+    let answer = programs.iter().find_map(|python| {
+        let mut command = std::process::Command::new(python);
         command.args(["-I", "-c", PYTHON_SCRIPT]).stdin(Stdio::null());
         command.output().ok().filter(|output| output.status.success())
     })?;
