@@ -308,3 +308,53 @@ fn phase(state: ReplicaState) -> &'static str {
         ReplicaState::Lost => "Unknown",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Outside, Server};
+    use contract::job::JobSpec;
+    use scheduler::jobs::Paddle;
+    use std::collections::BTreeMap;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    #[tokio::test]
+    async fn a_job_that_runs_is_listed_however_many_came_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::from_yaml("{}").unwrap();
+        config.data_dir = folder.path().to_owned();
+        let outside = Outside {
+            paddle: Paddle { program: "/bin/false".into(), release: "0".to_owned() },
+            paddlecloud: "/bin/false".into(),
+            environment: BTreeMap::new(),
+            exposed: Vec::new(),
+            machine: "here".to_owned(),
+            host: "here".to_owned(),
+        };
+        let cloud = Server::open(config, outside).await.unwrap().cloud();
+        let spec = JobSpec { entry: "true".into(), ..JobSpec::default() }.to_json().unwrap();
+        let sql = format!(
+            "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers \
+             WHERE n < {JOBS_MAX}) INSERT INTO jobs (uid, request, name, username, datacenter, \
+             spec, stage, state, reason, cpu_milli, memory_bytes, gpu_milli, replicas, trainers, \
+             submitted_ms, ended_ms, is_kill_forced, is_removed_at_end, attempts, retry_ms, \
+             is_forgotten, workers, notes, revision, change) SELECT 'uid-' || n, 'request-' || n, \
+             'job-' || n, 'wu', 'local', '{spec}', CASE n WHEN 0 THEN 'placed' ELSE 'ended' END, \
+             CASE n WHEN 0 THEN 'running' ELSE 'succeeded' END, '', 1, 1, 0, 1, 1, n, \
+             CASE n WHEN 0 THEN NULL ELSE n END, 0, 0, 0, 0, 0, '[]', '[]', 1, n FROM numbers"
+        );
+        let mut write = cloud.database.write().await.unwrap();
+        sqlx::query(&sql).execute(write.connection()).await.unwrap();
+        write.commit().await.unwrap();
+        let wu = Caller {
+            username: "wu".to_owned(),
+            is_admin: false,
+            token: String::new(),
+            expires_ms: 0,
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        };
+        let rows = newest(&cloud, &wu).await.unwrap();
+        assert_eq!(rows.len(), JOBS_MAX as usize + 1);
+        assert_eq!(rows.last().unwrap().name, "job-0");
+    }
+}
