@@ -23,7 +23,7 @@ from paddle.v2.reader.flow import Reader, Tracked
 __all__ = ["files"]
 
 FORMATS = ("multislot", "criteo")
-DEALS = ("shard", "master", "all")
+DEALS = ("shard", "lines", "master", "all")
 SHUFFLES = ("local", "global")
 HASH_SIZE = 1_000_001
 MEMORY_BYTES_MAX = 16 << 30
@@ -47,18 +47,19 @@ class Files:
         self,
         patterns: list[str],
         slots: list[str] | None,
-        deal: str,
+        deal: str | None,
         settings: dict[str, Any],
         shuffle: str | None,
         master_endpoint: str | None,
     ) -> None:
         self._patterns = patterns
         self.slots = slots
+        # None: it was not said.
         self._deal = deal
         self._settings = settings
         self._shuffle = shuffle
         self._master_endpoint = master_endpoint
-        self._opened: dict[tuple[int, tuple[int, ...]], _Opened] = {}
+        self._opened: dict[tuple[int, tuple[int, ...], str], _Opened] = {}
 
     def __call__(self) -> Any:
         raise mistake.unsupported(
@@ -82,45 +83,68 @@ class Files:
             )
         return self.slots
 
-    def passes(self, network: _native.Network, places: list[int]) -> Callable[[int], Reader]:
+    def passes(
+        self, network: _native.Network, places: list[int], is_testing: bool
+    ) -> Callable[[int], Reader]:
         """The reader of each pass, by its number."""
+        deal = self._deal_of(is_testing)
         # The network is kept too, so that no other gets its id.
-        key = (id(network), tuple(places))
+        key = (id(network), tuple(places), deal)
         if key not in self._opened:
             with mistake.reported_here():
-                feed = _native.FileFeed(network, places, self._own_files(), self._describe())
-                self._opened[key] = _Opened(network, feed, self._readers(feed))
+                files, described = self._own_files(deal), self._describe(deal)
+                feed = _native.FileFeed(network, places, files, described)
+                self._opened[key] = _Opened(network, feed, self._readers(feed, deal))
         return self._opened[key].readers
 
-    def _readers(self, feed: _native.FileFeed) -> Callable[[int], Reader]:
-        if self._deal != "master":
-            return lambda number: lambda: self._counted(feed, feed.batches(number))
+    def _deal_of(self, is_testing: bool) -> str:
+        """Who gets what. A test that does not say it is of everything, in every trainer."""
+        if not is_testing:
+            return self._deal or _default_deal(self._settings["is_in_memory"])
+        if self._deal == "master":
+            raise mistake.unsupported(
+                "a master deals out what is trained on, each task once a pass; give "
+                "trainer.test files of deal='all', or of 'shard' or 'lines' for a part in each "
+                "trainer",
+                deal="master",
+            )
+        return self._deal or "all"
+
+    def _readers(self, feed: _native.FileFeed, deal: str) -> Callable[[int], Reader]:
+        if deal != "master":
+            return lambda number: lambda: self._counted(feed, lambda: feed.batches(number))
         client = cloud.connect(cloud.find_master(self._master_endpoint))
         client.set_dataset([os.path.abspath(pattern) for pattern in self._patterns])
         tasks = cloud.tasks_of(client, feed.task_batches)
-        reader = Tracked(lambda downstream: self._counted(feed, tasks.begin(downstream)))
+        reader = Tracked(lambda downstream: self._counted(feed, lambda: tasks.begin(downstream)))
         return lambda number: reader
 
-    def _counted(self, feed: _native.FileFeed, batches: Iterable[Any]) -> Iterator[Any]:
-        before = feed.skipped
-        yield from batches
-        if feed.skipped > before:
-            LOGGER.warning(
-                "%d malformed lines were left out (malformed='skip')", feed.skipped - before
+    def _counted(self, feed: _native.FileFeed, begin: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+        before, has_given = feed.skipped, False
+        for batch in begin():
+            has_given = True
+            yield batch
+        skipped = feed.skipped - before
+        if skipped > 0 and not has_given:
+            raise errors.DamagedError(
+                f"all {skipped} lines of the pass are malformed, so malformed='skip' leaves none; "
+                f"are format and slots those of the files? (one of them: {feed.skipped_example})"
             )
+        if skipped > 0:
+            LOGGER.warning("%d malformed lines were left out (malformed='skip')", skipped)
 
-    def _own_files(self) -> list[str]:
-        if self._deal == "master":
+    def _own_files(self, deal: str) -> list[str]:
+        if deal == "master":
             return []
         found = _expand(self._patterns)
         settings = config.current()
         count, rank = settings.num_gradient_servers, settings.trainer_id
-        if self._deal == "all" or self._shuffle == "global":
+        if deal != "shard" or self._shuffle == "global":
             return found
         if len(found) < count:
             mistake.warn(
                 f"{len(found)} files for {count} trainers, so trainers from {len(found)} on get "
-                f"nothing; write {count} files or more, or start fewer trainers",
+                f"nothing; give deal='lines', write {count} files or more, or start fewer trainers",
                 pattern=",".join(self._patterns),
             )
         own = found[rank::count]
@@ -128,10 +152,10 @@ class Files:
             LOGGER.debug("append file: %s", path)
         return own
 
-    def _describe(self) -> str:
+    def _describe(self, deal: str) -> str:
         settings = config.current()
         share = None
-        if self._shuffle == "global" and self._deal != "all":
+        if deal == "lines" or (self._shuffle == "global" and deal == "shard"):
             share = (settings.trainer_id, settings.num_gradient_servers)
         described = dict(self._settings)
         if self._shuffle is not None and described["shuffle"] is None:
@@ -168,15 +192,19 @@ def files(
                  13 numbers and 26 categories with tabs between, whose sample has the numbers, 26
                  ids below `hash_size`, and the click.
     deal:        who gets what: `shard`: of all files, sorted, each trainer those whose place is its
-                 rank modulo the number of trainers; `master`: what the job's master leases to it;
-                 `all`: every trainer everything. By default the master, if the job has one.
+                 rank modulo the number of trainers; `lines`: every trainer reads all files, and
+                 takes one line of as many as there are trainers; `master`: what the job's master
+                 leases to it; `all`: every trainer everything. By default the master, if the job
+                 has one and `in_memory` is not asked for, else `shard`; in `trainer.test` always
+                 `all`.
     in_memory:   read everything once and keep it, instead of reading the files in every pass.
     shuffle:     with `in_memory`, shuffle anew for every pass: `local`: the samples of this
-                 trainer's files; `global`: those of all files, of which every trainer then keeps
-                 its share. All follows from `seed`, by default that of `paddle.init`.
+                 trainer; `global`: the same with `deal="lines"`, in the place of `shard`. The order
+                 follows from `seed`, by default that of `paddle.init`.
     threads:     that read and parse, beside those that compute.
     malformed:   `error`: a line that cannot be read ends the training, with file and line; `skip`:
-                 it is left out, and counted in the log and in `skipped`.
+                 it is left out, and counted in the log and in `skipped`; a pass in which every
+                 line is left out is an error.
     memory_bytes_max: with `in_memory`, more is an error.
     master_endpoint:  with `deal="master"`, as in `cloud_reader`.
     """
@@ -192,14 +220,12 @@ def files(
             )
     if seed is not None and shuffle is None:
         raise mistake.invalid("seed is for shuffle, which is not asked for", seed=seed)
-    chosen = deal
-    if chosen is None:
-        is_dealt = config.current().master_endpoint is not None and not is_in_memory
-        chosen = "master" if is_dealt or master_endpoint is not None else "shard"
-    _choice("deal", chosen, DEALS)
+    chosen = "master" if deal is None and master_endpoint is not None else deal
+    if chosen is not None:
+        _choice("deal", chosen, DEALS)
     if chosen == "master" and is_in_memory:
         raise mistake.unsupported(
-            "data that the master deals out cannot be kept in memory; give deal='shard'",
+            "data that the master deals out cannot be kept in memory; give deal='shard' or 'lines'",
             in_memory=True,
         )
     if master_endpoint is not None and chosen != "master":
@@ -218,17 +244,29 @@ def files(
 
 
 def opened(
-    reader: Any, network: _native.Network, places: list[int]
+    reader: Any, network: _native.Network, places: list[int], is_testing: bool = False
 ) -> Callable[[int], Callable[[], Any]]:
     """The reader of each pass, by its number, be it one of Python or `files`."""
     if isinstance(reader, Files):
-        return reader.passes(network, places)
+        return reader.passes(network, places, is_testing)
     return lambda number: reader
 
 
 def feeding_of(reader: Any, feeding: Any) -> Any:
     """What `feeding` is, where the reader may say it itself."""
     return reader.feeding(feeding) if isinstance(reader, Files) else feeding
+
+
+def _default_deal(is_in_memory: bool) -> str:
+    if config.current().master_endpoint is None:
+        return "shard"
+    if is_in_memory:
+        LOGGER.warning(
+            "in_memory=True: each trainer reads its own files (deal='shard'), and the job's master "
+            "deals out nothing of them"
+        )
+        return "shard"
+    return "master"
 
 
 def _choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -9,6 +9,7 @@ use crate::waiting::interrupt;
 use contract::{Error, Kind, Result};
 use feed::{
     Batches, Config, Feed, Format, Layer, LineOrigin, Lines, Malformed, Memory, Plan, Share,
+    append_record,
 };
 use master::records::{ReadOptions, Records};
 use master::task::Task;
@@ -32,7 +33,7 @@ struct Settings {
     is_in_memory: bool,
     /// The seed, if samples are shuffled.
     shuffle: Option<u64>,
-    /// Rank and number of trainers that share all samples.
+    /// Rank and number of trainers that share all lines.
     share: Option<(u64, u64)>,
     memory_bytes_max: u64,
 }
@@ -49,14 +50,13 @@ impl Settings {
     }
 
     fn to_config(&self, paths: Vec<PathBuf>) -> Config {
-        let seed = self.shuffle.unwrap_or(0);
-        let share = self.share.map(|(rank, trainers)| Share { rank, trainers, seed });
-        let memory = Memory { shuffle: self.shuffle, share, bytes_max: self.memory_bytes_max };
+        let memory = Memory { shuffle: self.shuffle, bytes_max: self.memory_bytes_max };
         Config {
             paths,
             batch_size: self.batch_size,
             threads: self.threads,
             malformed: if self.is_skipping { Malformed::Skip } else { Malformed::Fail },
+            share: self.share.map(|(rank, trainers)| Share { rank, trainers }),
             memory: self.is_in_memory.then_some(memory),
         }
     }
@@ -108,6 +108,12 @@ impl FileFeed {
     fn skipped(&self) -> u64 {
         self.0.skipped()
     }
+
+    /// What was wrong with one of them.
+    #[getter]
+    fn skipped_example(&self) -> Option<&str> {
+        self.0.skipped_example()
+    }
 }
 
 /// The batches of a pass, in order.
@@ -147,14 +153,9 @@ impl TaskLines {
 impl Lines for TaskLines {
     fn read(&mut self, out: &mut Vec<u8>) -> Result<Option<LineOrigin>> {
         let Some(record) = self.records.read()? else { return Ok(None) };
-        let line = record.strip_suffix(b"\n").unwrap_or(record);
-        if line.len() > feed::LINE_BYTES_MAX || line.contains(&b'\n') {
-            return Err(Error::new(Kind::Damaged, "a record must be one line of at most 16 MiB")
-                .with("source", &self.source)
-                .with("record", self.number + 1));
-        }
-        out.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
         self.number += 1;
+        append_record(record, out)
+            .map_err(|error| error.with("source", &self.source).with("record", self.number))?;
         Ok(Some(LineOrigin { source: Arc::clone(&self.source), number: self.number }))
     }
 }

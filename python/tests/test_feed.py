@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import pickle
 import sys
 
 import numpy
@@ -169,7 +170,32 @@ def test_testing_reads_files_too(folder):
     assert native.cost == python.cost
 
 
-def test_a_malformed_line_is_named_or_skipped_and_counted(folder, caplog):
+@pytest.mark.parametrize("is_in_memory", [False, True])
+def test_a_pass_of_which_every_line_is_left_out_is_an_error(folder, is_in_memory):
+    settings = {"malformed": "skip", "in_memory": is_in_memory}
+    reader = paddle.feed.files(f"{folder}/part-*", ["other", *SLOTS], 64, **settings)
+    with pytest.raises(errors.DamagedError, match="all 400 lines.*format and slots.*part-0, line"):
+        trained(reader)
+
+
+def test_a_record_that_is_a_pickle_is_named_as_one(folder):
+    path = str(folder / "converted")
+    for sample in (([0.5] * 3, 1, [2], 0), ([0.5] * 3, 10, [10], 0)):
+        with recordio.writer(path) as file:
+            file.write(pickle.dumps(sample))
+        with pytest.raises(errors.DamagedError, match="it is a pickle.*reader.creator.recordio"):
+            trained(paddle.feed.files(path, SLOTS, 64))
+
+
+def test_what_a_master_deals_out_is_no_test(folder):
+    _, trainer = make_trainer()
+    files = paddle.feed.files(f"{folder}/part-*", SLOTS, 64, deal="master")
+    with pytest.raises(errors.UnsupportedError, match="deal='all'"):
+        trainer.test(files)
+
+
+@pytest.mark.parametrize("is_in_memory", [False, True])
+def test_a_malformed_line_is_named_or_skipped_and_counted(folder, caplog, is_in_memory):
     lines = (folder / "part-1").read_text().splitlines()
     lines[41] = lines[41].replace("3 ", "4 ", 1)
     write(folder / "part-1", lines)
@@ -178,11 +204,12 @@ def test_a_malformed_line_is_named_or_skipped_and_counted(folder, caplog):
     message = str(raised.value)
     assert f"file: {folder}/part-1, line: 42, slot: 0, data layer: dense" in message, message
     assert "expected 3 values, got '4'" in message
-    reader = paddle.feed.files(f"{folder}/part-*", SLOTS, 64, malformed="skip")
+    settings = {"malformed": "skip", "in_memory": is_in_memory}
+    reader = paddle.feed.files(f"{folder}/part-*", SLOTS, 64, **settings)
     left = in_order()
     del left[141]
     assert_same(trained(paddle.batch(lambda: iter(left), 64)), trained(reader))
-    assert reader.skipped == 2
+    assert reader.skipped == (1 if is_in_memory else 2)
     assert "1 malformed lines were left out" in caplog.text
 
 
@@ -267,7 +294,7 @@ import paddle.v2 as paddle
 from paddle.v2 import progress
 
 settings = json.loads(sys.argv[1])
-die_at = settings.pop("die_at", None)
+die_at, tested = settings.pop("die_at", None), settings.pop("tested", None)
 parameters, trainer = test_feed.make_trainer()
 reader = paddle.feed.files("part-*", test_feed.SLOTS, 16, **settings)
 out = pathlib.Path(f"batches-{{paddle.job.rank}}-{{paddle.job.attempt}}")
@@ -284,6 +311,9 @@ def watch(event):
 
 trainer.train(reader, event_handler=watch)
 pathlib.Path(f"samples-{{paddle.job.rank}}").write_text(str(progress._totals.samples))
+if tested is not None:
+    cost = trainer.test(paddle.feed.files(tested, test_feed.SLOTS, 16)).cost
+    pathlib.Path(f"tested-{{paddle.job.rank}}").write_text(repr(cost))
 """
 
 
@@ -322,9 +352,24 @@ def test_trainers_of_a_job_share_files_and_a_killed_one_goes_on_behind_its_batch
 
 
 def test_a_master_deals_files_out_and_every_sample_is_trained_once_a_pass(folder):
-    found = launch(folder, "--master", "--async")
+    write(folder / "valid", [to_line(sample) for sample in samples(50, seed=4)])
+    found = launch(folder, "--master", "--async", tested="valid")
     assert {row[0] for rows in found.values() for row in rows} == {0, 1}
     assert sum(int(path.read_text()) for path in folder.glob("samples-*")) == 2 * 400
+    assert len(list(folder.glob("tested-*"))) == 2
+
+
+def test_trainers_share_the_lines_of_one_file_and_test_all_of_another(folder):
+    for number in range(1, 4):
+        (folder / f"part-{number}").unlink()
+    write(folder / "valid", [to_line(sample) for sample in samples(50, seed=4)])
+    found = launch(folder, deal="lines", tested="valid")
+    # Of 100 lines each has 50, in 4 batches a pass.
+    assert {key: len(rows) for key, rows in found.items()} == {(0, 0): 8, (1, 0): 8}
+    assert found[0, 0] != found[1, 0]
+    assert [int(path.read_text()) for path in folder.glob("samples-*")] == [100, 100]
+    tested = [(folder / f"tested-{rank}").read_text() for rank in range(2)]
+    assert tested[0] == tested[1]
 
 
 @pytest.mark.parametrize("flags", [["--mode", "hybrid"], ["--mode", "stale:2"], ["--async"]])

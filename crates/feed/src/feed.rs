@@ -3,7 +3,7 @@
 use crate::ahead::{Ahead, Cut};
 use crate::columns::Columns;
 use crate::format::Fault;
-use crate::lines::{FileLines, LineOrigin, Lines};
+use crate::lines::{FileLines, LineOrigin, Lines, pickle_hint};
 use crate::memory::{Kept, is_own};
 use crate::plan::Plan;
 use contract::{Error, Kind, Result};
@@ -23,6 +23,8 @@ pub struct Config {
     pub threads: usize,
     /// What to do with a line that cannot be read.
     pub malformed: Malformed,
+    /// Take only this trainer's part of the lines; `None` takes all of them.
+    pub share: Option<Share>,
     /// Keep all samples in memory; `None` streams them.
     pub memory: Option<Memory>,
 }
@@ -41,22 +43,18 @@ pub enum Malformed {
 pub struct Memory {
     /// Shuffle all samples anew for every pass, by this seed; `None` keeps their order.
     pub shuffle: Option<u64>,
-    /// Keep only the samples of this rank among so many trainers, all of which read the same files;
-    /// which these are, a seed says.
-    pub share: Option<Share>,
     /// More is refused.
     pub bytes_max: u64,
 }
 
-/// The part of all samples that a trainer has.
+/// The part that a trainer has of lines that several read: about every n-th. Which ones follows from
+/// these numbers alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     /// Of this trainer.
     pub rank: u64,
     /// How many there are.
     pub trainers: u64,
-    /// The same in all of them.
-    pub seed: u64,
 }
 
 /// Asked while a call waits; an error ends the call.
@@ -76,7 +74,15 @@ pub struct Feed {
     plan: Arc<Plan>,
     config: Config,
     kept: OnceLock<Arc<Kept>>,
-    skipped: Arc<AtomicU64>,
+    skipped: Arc<Skipped>,
+}
+
+/// Malformed lines that were left out, in all passes.
+#[derive(Default)]
+struct Skipped {
+    count: AtomicU64,
+    /// What was wrong with one of the first.
+    example: OnceLock<String>,
 }
 
 impl Feed {
@@ -100,8 +106,9 @@ impl Feed {
     /// where they are kept in memory and this is the first pass.
     pub fn pass(&self, number: u64, interrupt: Interrupt<'_>) -> Result<Batches> {
         let Some(memory) = self.config.memory else {
-            let lines = FileLines::new(self.config.paths.clone());
-            return self.batches_of(Box::new(lines));
+            let lines = Box::new(FileLines::new(self.config.paths.clone()));
+            let blocks = self.blocks(lines, self.config.batch_size, self.config.share)?;
+            return Ok(self.batches(blocks));
         };
         let kept = match self.kept.get() {
             Some(kept) => kept,
@@ -135,12 +142,17 @@ impl Feed {
 
     /// Malformed lines that were left out so far, in all passes.
     pub fn skipped(&self) -> u64 {
-        self.skipped.load(Ordering::Relaxed)
+        self.skipped.count.load(Ordering::Relaxed)
+    }
+
+    /// What was wrong with one of the lines that were left out.
+    pub fn skipped_example(&self) -> Option<&str> {
+        self.skipped.example.get().map(String::as_str)
     }
 
     fn load(&self, memory: Memory, interrupt: Interrupt<'_>) -> Result<Kept> {
         let lines = Box::new(FileLines::new(self.config.paths.clone()));
-        let mut blocks = self.blocks(lines, BLOCK_SAMPLES, memory.share)?;
+        let mut blocks = self.blocks(lines, BLOCK_SAMPLES, self.config.share)?;
         let kept = Kept::collect(|| blocks.next(interrupt), memory.bytes_max)?;
         match u32::try_from(kept.samples()) {
             Ok(_) => Ok(kept),
@@ -166,9 +178,8 @@ impl Feed {
             let mut block = Block::with_capacity(bytes + bytes / 16, samples);
             while block.ends.len() < samples {
                 let Some(place) = lines.read(&mut block.bytes)? else { break };
-                let own = share.is_none_or(|Share { rank, trainers, seed }| {
-                    is_own(number, seed, rank, trainers)
-                });
+                let own =
+                    share.is_none_or(|Share { rank, trainers }| is_own(number, rank, trainers));
                 number += 1;
                 match own {
                     true => block.push(place),
@@ -227,7 +238,7 @@ impl Block {
     }
 }
 
-fn parse(plan: &Plan, block: &Block, malformed: Malformed, skipped: &AtomicU64) -> Result<Columns> {
+fn parse(plan: &Plan, block: &Block, malformed: Malformed, skipped: &Skipped) -> Result<Columns> {
     let mut columns = Columns::new(plan, block.ends.len());
     let mut start = 0;
     for (end, place) in block.ends.iter().zip(&block.places) {
@@ -235,17 +246,19 @@ fn parse(plan: &Plan, block: &Block, malformed: Malformed, skipped: &AtomicU64) 
         start = *end;
         if let Err(fault) = plan.format().parse(line, plan, &mut columns) {
             if malformed == Malformed::Fail {
-                return Err(describe(&fault, plan, place));
+                return Err(describe(&fault, plan, place, line));
             }
             columns.take_back(plan);
-            skipped.fetch_add(1, Ordering::Relaxed);
+            skipped.count.fetch_add(1, Ordering::Relaxed);
+            skipped.example.get_or_init(|| describe(&fault, plan, place, line).to_string());
         }
     }
     Ok(columns)
 }
 
-fn describe(fault: &Fault, plan: &Plan, place: &LineOrigin) -> Error {
-    let message = format!("malformed line: expected {}, got {}", fault.expected, fault.got);
+fn describe(fault: &Fault, plan: &Plan, place: &LineOrigin, line: &[u8]) -> Error {
+    let Fault { expected, got, .. } = fault;
+    let message = format!("malformed line: expected {expected}, got {got}{}", pickle_hint(line));
     let mut error =
         Error::new(Kind::Damaged, message).with("file", &place.source).with("line", place.number);
     if let Some(slot) = fault.place {

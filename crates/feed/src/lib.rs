@@ -26,5 +26,5 @@ mod plan;
 
 pub use feed::{Batches, Config, Feed, Interrupt, Malformed, Memory, Share};
 pub use format::Format;
-pub use lines::{LINE_BYTES_MAX, LineOrigin, Lines};
+pub use lines::{LINE_BYTES_MAX, LineOrigin, Lines, append_record};
 pub use plan::{Layer, Plan};

@@ -110,7 +110,7 @@ impl Open {
             Content::Gzip(text) => read_line(&mut **text, out),
             Content::Records(records) => match records.read()? {
                 None => Ok(false),
-                Some(record) => take_record(record, out).map(|()| true),
+                Some(record) => append_record(record, out).map(|()| true),
             },
         };
         let is_read = read.map_err(|error| {
@@ -132,17 +132,32 @@ impl Content {
     }
 }
 
-/// A record is a line, with or without its end.
-fn take_record(record: &[u8], out: &mut Vec<u8>) -> Result<()> {
+/// Appends the line that a record is, without its end.
+///
+/// # Errors
+/// If it is several lines, or too long.
+pub fn append_record(record: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let line = record.strip_suffix(b"\n").unwrap_or(record);
     if memchr::memchr(b'\n', line).is_some() {
-        return Err(Error::new(Kind::Damaged, "a record must be one line, but has several"));
+        let message = format!("a record must be one line, but has several{}", pickle_hint(record));
+        return Err(Error::new(Kind::Damaged, message));
     }
     if line.len() > LINE_BYTES_MAX {
         return Err(too_long());
     }
-    out.extend_from_slice(line);
+    out.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
     Ok(())
+}
+
+/// What to do about bytes that should be a line but are a pickle, as `dataset.convert` writes them.
+pub(crate) fn pickle_hint(bytes: &[u8]) -> &'static str {
+    match bytes {
+        [0x80, 2..=5, ..] => {
+            "; it is a pickle, as dataset.convert writes: read it by paddle.reader.creator.recordio, \
+             or write records that are lines"
+        }
+        _ => "",
+    }
 }
 
 fn read_line(text: &mut impl BufRead, out: &mut Vec<u8>) -> Result<bool> {

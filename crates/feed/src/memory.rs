@@ -68,9 +68,10 @@ impl Kept {
 }
 
 /// Whether a line is one of a trainer's, if `trainers` share all lines: of as many lines that follow
-/// one another each gets one, which one is left to chance.
-pub(crate) fn is_own(line: u64, seed: u64, rank: u64, trainers: u64) -> bool {
-    let turn = mix(seed ^ mix(line / trainers)) % trainers;
+/// one another each gets one, which one is left to chance. No seed takes part: trainers with
+/// different ones would lose lines, and train others twice.
+pub(crate) fn is_own(line: u64, rank: u64, trainers: u64) -> bool {
+    let turn = mix(line / trainers) % trainers;
     (line % trainers + turn) % trainers == rank
 }
 
@@ -128,7 +129,7 @@ mod tests {
             let mut turns = 0;
             for line in 0..trainers * 1000 {
                 let owners: Vec<u64> =
-                    (0..trainers).filter(|rank| is_own(line, 5, *rank, trainers)).collect();
+                    (0..trainers).filter(|rank| is_own(line, *rank, trainers)).collect();
                 assert_eq!(owners.len(), 1);
                 counts[owners[0] as usize] += 1;
                 turns += u64::from(owners[0] == line % trainers);

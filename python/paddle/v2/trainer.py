@@ -158,10 +158,14 @@ class SGD:
 
     @mistake.checked_arguments
     def test(self, reader: Callable[[], Any], feeding: Any = None) -> event.TestResult:
-        """The mean cost and the figures over every batch of `reader()`; nothing is learnt."""
+        """The mean cost and the figures over every batch of `reader()`; nothing is learnt.
+
+        Each trainer tests for itself. What `paddle.feed.files` gives is tested as a whole, unless
+        its `deal` says otherwise.
+        """
         _check_reader(reader)
         feeder = Feeder(self._network, feeds.feeding_of(reader, feeding))
-        read = feeds.opened(reader, self._network, feeder.places)(0)
+        read = feeds.opened(reader, self._network, feeder.places, is_testing=True)(0)
         trainer = self._connect()
         trainer.test_begin()
         cost, samples = 0.0, 0
@@ -221,7 +225,8 @@ class SGD:
             if is_elastic and not cloud.is_dealt():
                 raise mistake.invalid(
                     "trainers of this job come and go (min_trainers), so that none has a fixed "
-                    "part of the data: let the master deal it out, with cloud_reader"
+                    "part of the data: let the master deal it out, with cloud_reader or "
+                    "paddle.feed.files(deal='master'), which is not for in_memory=True"
                 )
             is_dealt = cloud.is_dealt()
             is_skipped = batch_id < skipped and not is_dealt
@@ -251,7 +256,8 @@ class SGD:
             raise mistake.invalid(
                 f"this process goes on behind batch {skipped} of the pass, but the reader gave "
                 f"only {batches}: give one that gives the same batches every time it is called, or "
-                "let a master deal the data out (cloud_reader)"
+                "let a master deal the data out (cloud_reader, or paddle.feed.files with "
+                "deal='master')"
             )
         if trail is not None:
             trail.end_pass(self._passes)

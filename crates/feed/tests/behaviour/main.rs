@@ -46,7 +46,7 @@ pub(crate) fn write(folder: &Path, name: &str, content: impl AsRef<[u8]>) -> Pat
 }
 
 pub(crate) fn config(paths: Vec<PathBuf>, batch_size: usize) -> Config {
-    Config { paths, batch_size, threads: 2, malformed: Malformed::Fail, memory: None }
+    Config { paths, batch_size, threads: 2, malformed: Malformed::Fail, share: None, memory: None }
 }
 
 pub(crate) fn feed(config: Config) -> Feed {

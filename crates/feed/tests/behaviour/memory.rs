@@ -5,7 +5,7 @@ use contract::Kind;
 use feed::{Memory, Share};
 
 fn memory(shuffle: Option<u64>) -> Memory {
-    Memory { shuffle, share: None, bytes_max: 1 << 30 }
+    Memory { shuffle, bytes_max: 1 << 30 }
 }
 
 fn sorted(mut numbers: Vec<u64>) -> Vec<u64> {
@@ -50,19 +50,21 @@ fn samples_keep_their_values_when_they_are_shuffled() {
 }
 
 #[test]
-fn trainers_that_share_all_samples_have_each_of_them_once() {
+fn trainers_that_share_all_lines_have_each_of_them_once_whatever_their_seeds() {
     let folder = tempfile::tempdir().unwrap();
     let path = write(folder.path(), "a", text(0..1000));
-    let mut all = Vec::new();
-    for rank in 0..3 {
-        let share = Some(Share { rank, trainers: 3, seed: 9 });
-        let memory = Some(Memory { share, ..memory(Some(9)) });
-        let own =
-            numbers(&read(&feed(Config { memory, ..config(vec![path.clone()], 64) }), 0).unwrap());
-        assert!((333..=334).contains(&own.len()), "{}", own.len());
-        all.extend(own);
+    for is_in_memory in [true, false] {
+        let mut all = Vec::new();
+        for rank in 0..3 {
+            let share = Some(Share { rank, trainers: 3 });
+            let memory = is_in_memory.then(|| memory(Some(rank)));
+            let config = Config { share, memory, ..config(vec![path.clone()], 64) };
+            let own = numbers(&read(&feed(config), 0).unwrap());
+            assert!((333..=334).contains(&own.len()), "{}", own.len());
+            all.extend(own);
+        }
+        assert!(sorted(all).into_iter().eq(0..1000));
     }
-    assert!(sorted(all).into_iter().eq(0..1000));
 }
 
 #[test]

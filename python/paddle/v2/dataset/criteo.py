@@ -123,7 +123,7 @@ def fetch() -> None:
 
 
 def convert(path: str) -> None:
-    """Writes RecordIO files."""
+    """Writes RecordIO files of pickled samples; `files` reads the text instead, which is faster."""
     common.convert(path, train(), 1000, "criteo_train")
     common.convert(path, test(), 1000, "criteo_test")
 
