@@ -64,10 +64,11 @@ start_namespaces() {
   setsid "$HERE/forward.py" open "${KUBE_PORT:-0}" "$RUN/port" \
     unshare --net --pid --mount --mount-proc --fork --kill-child "$HERE/init.sh" "$KUBE_HOME" \
     </dev/null >"$LOG/init.log" 2>&1 9>&- &
-  echo $! >"$RUN/outer.pid"
-  local deadline=$((SECONDS + 20))
+  local outer=$! deadline=$((SECONDS + 20))
+  echo "$outer" >"$RUN/outer.pid"
   until [ -e "$RUN/namespaces" ]; do
-    if ! outer_pid >/dev/null || [ $SECONDS -ge $deadline ]; then
+    # On a busy machine it may not have become the command yet by which `outer_pid` knows it.
+    if ! kill -0 "$outer" 2>/dev/null || [ $SECONDS -ge $deadline ]; then
       cat "$LOG/init.log" >&2
       remove
       die "cannot make the namespaces"
