@@ -15,6 +15,7 @@ from typing import Any
 from paddle import errors
 from paddle.v1 import configuration, flags
 from paddle.v1.recording import Recording
+from paddle.v1.words import in_v1
 from paddle.v2.layer import planning
 
 # What the answer begins with, among what the configuration prints.
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         answer = read(arguments)
     except errors.Error as error:
-        answer = {"refused": str(error)}
+        answer = {"refused": in_v1(str(error))}
     try:
         text = json.dumps(answer, allow_nan=False)
     except ValueError:
@@ -53,7 +54,7 @@ def read(arguments: Sequence[str]) -> dict[str, Any]:
     except errors.Error as error:
         if not recording.cluster:
             raise
-        problem = str(error)
+        problem = in_v1(str(error))
     for name, value in recording.cluster.items():
         if not isinstance(value, str | int | float | bool | None):
             raise errors.InvalidError(
