@@ -145,6 +145,14 @@ impl Trainer {
         }))
     }
 
+    /// What training measures, where other parameters are learnt: names, and the values once the
+    /// last batch is applied.
+    fn measured<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyArray1<f32>>)>> {
+        let measured = self.with(py, |steps| steps.measured())?;
+        let arrays = measured.into_iter();
+        Ok(arrays.map(|(name, values)| (name, PyArray1::from_vec(py, values))).collect())
+    }
+
     /// The output of a layer for the last batch.
     fn look<'py>(&self, py: Python<'py>, layer: &str) -> PyResult<Seen<'py>> {
         let output = self.with(py, |steps| steps.look(layer))?;

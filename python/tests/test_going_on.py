@@ -1,10 +1,15 @@
 """Trainers that are started again: the same batches, and servers that are still there."""
 
 import collections
+import contextlib
 import os
+import pathlib
 import random
 import re
+import shutil
+import signal
 import subprocess
+import time
 import types
 
 import processes
@@ -12,7 +17,7 @@ import pytest
 import v1_programs
 
 from paddle import errors
-from paddle.v2 import config, trail
+from paddle.v2 import config, parameters, trail
 
 TRAIN = """
 import os, random, signal, sys
@@ -86,6 +91,162 @@ def launch(folder, *flags, **environment):
         timeout=processes.DEADLINE_SECONDS,
         check=False,
     )
+
+
+# What is learnt, what is measured (batch_norm), and what chance decides (dropout).
+MODEL = """
+import os, pathlib, signal, time
+import numpy as np
+import paddle.v2 as paddle
+
+paddle.init(seed=1)
+x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(2))
+word = paddle.layer.data(name="word", type=paddle.data_type.integer_value(10))
+y = paddle.layer.data(name="y", type=paddle.data_type.dense_vector(1))
+table = paddle.layer.embedding(
+    input=word, size=3, param_attr=paddle.attr.Param(sparse_update=True)
+)
+hidden = paddle.layer.fc(input=[x, table], size=4, act=paddle.activation.Linear())
+hidden = paddle.layer.batch_norm(input=hidden, act=paddle.activation.Relu())
+hidden = paddle.layer.dropout(input=hidden, dropout_rate=0.5)
+cost = paddle.layer.square_error_cost(input=paddle.layer.fc(input=hidden, size=1), label=y)
+parameters = paddle.parameters.create(cost)
+trainer = paddle.trainer.SGD(
+    cost, parameters, paddle.optimizer.Adam(learning_rate=1e-2)
+)
+faults = os.environ.get("FAULTS", "").split()
+
+def cuts():
+    return list(pathlib.Path("checkpoints").glob("cut-*/*.json"))
+
+def strikes(what):
+    if what not in faults or pathlib.Path(what.replace("/", "-")).exists():
+        return False
+    pathlib.Path(what.replace("/", "-")).touch()
+    return True
+
+def samples():
+    numbers = np.random.RandomState(7)
+    for number in range(80):
+        at = numbers.rand(2) * 3 + 5
+        yield at.tolist(), number % 10, [float(at.sum())]
+
+def act(event):
+    if isinstance(event, paddle.event.EndIteration):
+        where = f"{event.pass_id}/{event.batch_id}"
+        if strikes(f"trainer/{where}"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if strikes(f"server/{where}"):
+            while not pathlib.Path("server-is-dead").exists():
+                time.sleep(0.01)
+        if os.environ.get("WAITS") and event.pass_id == 1:
+            # A checkpoint comes after a second, two steps after it was announced.
+            deadline = time.monotonic() + 0.2
+            while not cuts() and time.monotonic() < deadline:
+                time.sleep(0.01)
+        assert cuts() or not os.environ.get("WAITS") or event.pass_id < 2
+    if isinstance(event, paddle.event.EndPass):
+        if strikes(f"end/{event.pass_id}"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if strikes(f"full/{event.pass_id}"):
+            raise OSError(28, "No space left on device")
+        with open(f"model-{event.pass_id}.tar", "wb") as file:
+            trainer.save_parameter_to_tar(file)
+
+trainer.train(paddle.batch(samples, 4), num_passes=3, event_handler=act)
+"""
+
+
+def start_model(folder, *flags, **environment):
+    folder.mkdir(exist_ok=True)
+    (folder / "train.py").write_text(MODEL)
+    return subprocess.Popen(
+        ["paddle", "launch", *flags, "python", "train.py"],
+        cwd=folder,
+        env={**os.environ, "PATH": processes.PATH, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def models_of(folder, started):
+    """The models of all passes, as numbers."""
+    said, _ = started.communicate(timeout=processes.DEADLINE_SECONDS)
+    assert started.returncode == 0, said
+    found = {}
+    for number in range(3):
+        with open(folder / f"model-{number}.tar", "rb") as file:
+            model = parameters.Parameters.from_tar(file)
+        found[number] = {name: model.get(name).tobytes() for name in model.names()}
+    return found
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    found = models_of(folder, start_model(folder, "--pservers", "1"))
+    averages = [name for name in found[2] if name.endswith(("w1", "w2")) and "batch_norm" in name]
+    assert averages and all(any(found[2][name]) for name in averages)
+    return found
+
+
+@pytest.mark.parametrize(
+    "faults",
+    ["trainer/0/0", "trainer/1/7 trainer/1/9", "end/0 trainer/2/19", "end/2", "full/1 end/2"],
+)
+def test_a_trainer_that_dies_changes_no_bit_of_any_model_that_is_saved(
+    tmp_path, undisturbed, faults
+):
+    started = start_model(tmp_path, "--pservers", "1", "--restarts", "3", FAULTS=faults)
+    assert models_of(tmp_path, started) == undisturbed
+
+
+def kill_server(folder):
+    """Kills the parameter server of the job whose trainer has asked for it."""
+    for process in map(pathlib.Path, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            place = pathlib.Path("/proc") / process
+            if not process.name.isdigit() or os.readlink(place / "cwd") != str(folder):
+                continue
+            command = (place / "cmdline").read_bytes().split(b"\0")
+            if len(command) > 1 and command[1] == b"pserver":
+                os.kill(int(process.name), signal.SIGKILL)
+                return True
+    return False
+
+
+# Back to the first values, and to a checkpoint.
+@pytest.mark.parametrize("interval", ["600", "1"])
+def test_a_server_that_dies_changes_no_bit_of_any_model_that_is_saved(
+    tmp_path, undisturbed, interval
+):
+    flags = ("--checkpoint_dir", "checkpoints", "--checkpoint_interval", interval)
+    fault, asked = "server/2/3", tmp_path / "server-2-3"
+    waits = {"WAITS": "1"} if interval == "1" else {}
+    started = start_model(
+        tmp_path, "--pservers", "1", "--restarts", "3", *flags, FAULTS=fault, **waits
+    )
+    deadline = time.monotonic() + processes.DEADLINE_SECONDS
+    while not asked.exists() and started.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert kill_server(tmp_path.resolve())
+    (tmp_path / "server-is-dead").touch()
+    assert models_of(tmp_path, started) == undisturbed
+
+
+def test_moving_averages_that_are_lost_fail_the_job_with_that_reason(tmp_path):
+    flags = ("--pservers", "1", "--checkpoint_dir", "checkpoints")
+    started = start_model(tmp_path, *flags, FAULTS="trainer/1/7")
+    started.communicate(timeout=processes.DEADLINE_SECONDS)
+    assert started.returncode == 137
+    shutil.rmtree(tmp_path / "checkpoints/trail-0/averages")
+    started = start_model(tmp_path, *flags, "--restore")
+    said, _ = started.communicate(timeout=processes.DEADLINE_SECONDS)
+    assert started.returncode == 1
+    assert "goes on after batch 8 of pass 1, but the moving averages" in said
+    assert "batch_norm" in said
 
 
 @pytest.mark.parametrize("seed", [{}, {"SEED": "5"}])

@@ -145,6 +145,11 @@ impl Network {
         &self.topology.parameters
     }
 
+    /// Whether training measures the parameter at this place, where others are learnt.
+    pub fn is_measured(&self, place: usize) -> bool {
+        self.checked.is_measured[place]
+    }
+
     /// What it was made of.
     pub fn topology(&self) -> &Topology {
         &self.topology

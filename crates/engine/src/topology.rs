@@ -112,6 +112,8 @@ pub(crate) struct Checked {
     /// By place in `Topology::layers`, then by slot: the data layer whose ids are the parameter's
     /// rows.
     pub(crate) key_inputs: Vec<Vec<Option<usize>>>,
+    /// By place in `Topology::parameters`: whether a layer measures it in training.
+    pub(crate) is_measured: Vec<bool>,
     /// By place in `Topology::layers`.
     pub(crate) layers: Vec<Box<dyn layer::Layer>>,
 }
@@ -137,6 +139,7 @@ impl Topology {
         let mut shapes = vec![Shape::dense(0); self.layers.len()];
         let mut parameters = vec![Vec::new(); self.layers.len()];
         let mut key_inputs = vec![Vec::new(); self.layers.len()];
+        let mut is_measured = vec![false; self.parameters.len()];
         for &place in &order {
             let layer = &self.layers[place];
             let taken: Vec<Shape> = inputs[place].iter().map(|&input| shapes[input]).collect();
@@ -145,6 +148,9 @@ impl Topology {
                 self.match_parameters(layer, &plan, &names).map_err(|error| at(layer, error))?;
             let key_input = |slot: &layer::Slot| slot.key_input.map(|input| inputs[place][input]);
             key_inputs[place] = plan.parameters.iter().map(key_input).collect();
+            for (slot, &parameter) in plan.parameters.iter().zip(&parameters[place]) {
+                is_measured[parameter] |= slot.is_measured;
+            }
             shapes[place] = plan.shape;
         }
         for output in &self.outputs {
@@ -160,7 +166,7 @@ impl Topology {
             evaluator::check(evaluator, &shapes)?;
         }
         let layers = self.layers.iter().map(layer::build).collect::<Result<_>>()?;
-        Ok(Checked { order, shapes, inputs, parameters, key_inputs, layers })
+        Ok(Checked { order, shapes, inputs, parameters, key_inputs, is_measured, layers })
     }
 
     fn match_parameters(

@@ -31,8 +31,7 @@ pub struct Trainer {
     updater: Box<dyn Updater>,
     /// Where the updater trains, unless it is in this process.
     servers: Option<Arc<Servers>>,
-    /// Batches so far.
-    steps: u64,
+    position: Position,
     batch_tally: Tally,
     pass_tally: Tally,
     /// Since [`Trainer::start_period`] was called, if it was.
@@ -46,6 +45,27 @@ pub struct Trainer {
     test_view: View,
     /// While a test is under way: its dense values, in the order of the network.
     tested: Option<Vec<Option<Arc<Vec<f32>>>>>,
+}
+
+/// Where a training is. What layers leave to chance follows from it, so that a process that goes on
+/// for another one draws what that would have drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Position {
+    /// Passes that are finished.
+    pass: u64,
+    /// Batches of the pass under way that were applied.
+    batches: u64,
+}
+
+impl Position {
+    /// As one number: passes above, batches below.
+    fn number(self) -> u64 {
+        self.pass << 32 | self.batches
+    }
+
+    fn of(number: u64) -> Self {
+        Position { pass: number >> 32, batches: number & u64::from(u32::MAX) }
+    }
 }
 
 /// What a batch gave.
@@ -113,6 +133,7 @@ impl Trainer {
         (matching, recipe): (Matching, Recipe),
         updater: Box<dyn Updater>,
     ) -> Result<Trainer> {
+        let Resume { pass, batches, .. } = updater.resume();
         Ok(Trainer {
             batch_tally: network.tally()?,
             pass_tally: network.tally()?,
@@ -123,7 +144,7 @@ impl Trainer {
             matching: Arc::new(matching),
             updater,
             servers: None,
-            steps: 0,
+            position: Position { pass, batches },
             last: None,
             preparer: None,
             coming: VecDeque::new(),
@@ -191,7 +212,7 @@ impl Trainer {
         let values = self.updater.fetch(&ready)?;
         // Trainers of one job must not drop the same places out.
         let (rank, trainers) = self.updater.rank();
-        let step = self.steps * u64::from(trainers) + u64::from(rank);
+        let step = self.position.number().wrapping_mul(trainers.into()).wrapping_add(rank.into());
         let trained = self.network.train_shared(prepared, &values, step)?;
         if !trained.cost.is_finite() {
             let values: Vec<&[f32]> = values.iter().map(|values| values.as_slice()).collect();
@@ -199,7 +220,6 @@ impl Trainer {
             return Err(not_a_number(trained.cost, culprit));
         }
         self.check_gradients(&trained.gradients)?;
-        self.steps += 1;
         self.batch_tally.clear();
         self.batch_tally.add(&trained.seen)?;
         self.pass_tally.add(&trained.seen)?;
@@ -241,6 +261,7 @@ impl Trainer {
             }
             false => updater.update(computed, &ahead)?,
         }
+        self.position.batches += 1;
         let measured = self.network.parameters().iter().zip(&mut last.measured);
         for (parameter, values) in measured {
             if let Some(values) = values.take() {
@@ -248,6 +269,22 @@ impl Trainer {
             }
         }
         Ok(())
+    }
+
+    /// The parameters that this training measures, where others are learnt: their names, and the
+    /// values that they have once the last batch is applied. Servers do not keep them.
+    pub fn measured(&self) -> Result<Vec<(String, Vec<f32>)>> {
+        let parameters = self.network.parameters().iter().enumerate();
+        let measured = parameters.filter(|(place, _)| self.network.is_measured(*place));
+        let values = measured.map(|(place, parameter)| {
+            let newest = self.last.as_ref().and_then(|last| last.measured[place].clone());
+            let values = match newest {
+                Some(values) => values,
+                None => self.parameters.fetch(&parameter.name, View::Present)?,
+            };
+            Ok((parameter.name.clone(), values))
+        });
+        values.collect()
     }
 
     /// The gradient of a parameter in the last batch; `None` if there is none.
@@ -295,7 +332,9 @@ impl Trainer {
     /// A pass is over; with several trainers this waits for all.
     pub fn finish_pass(&mut self) -> Result<()> {
         self.coming.clear();
-        self.updater.finish_pass()
+        self.updater.finish_pass()?;
+        self.position = Position { pass: self.position.pass + 1, batches: 0 };
+        Ok(())
     }
 
     /// There is no data for now, but there may be some in this pass: other trainers do not wait for
@@ -357,7 +396,8 @@ impl Trainer {
     /// Saves the model, averages where the optimizer averages, with further files beside it; and,
     /// where the optimizer is in this process, what is needed to go on with the training.
     pub fn save(&self, directory: &Path, files: Vec<(String, Vec<u8>)>) -> Result<()> {
-        let write = |writer: &mut dyn Write| self.updater.write_state(self.steps, writer);
+        let write =
+            |writer: &mut dyn Write| self.updater.write_state(self.position.number(), writer);
         let state = self.updater.keeps_state().then_some(&write as &WriteState<'_>);
         let beside = Beside { files, state };
         model_file::save_directory(&self.parameters, directory, self.test_view, &beside)
@@ -377,7 +417,8 @@ impl Trainer {
             return Ok(false);
         };
         let named = |error: Error| error.with("directory", directory.display());
-        self.steps = self.updater.read_state(&mut reader, bytes).map_err(named)?.steps;
+        let counts = self.updater.read_state(&mut reader, bytes).map_err(named)?;
+        self.position = Position::of(counts.position);
         Ok(true)
     }
 

@@ -33,7 +33,7 @@ _ENTRY = struct.Struct("<III")
 BATCHES_BYTES_MAX = 64 << 20
 # When a pass begins with more, half of the states of earlier passes are dropped; one has 14 KB.
 STATES_BYTES_MAX = 64 << 20
-_STATES, _BATCHES, _START = "random.jsonl", "batches", "start_pass"
+_STATES, _BATCHES, _START, _END = "random.jsonl", "batches", "start_pass", "end_of_pass"
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -47,7 +47,7 @@ class Trail:
         self._known: dict[int, int] = {}
         self._file: int | None = None
         self._drawn: Any = None
-        self._folder = _folder_of(settings)
+        self._folder = folder_of(settings)
         self._try(self._open)
 
     def begin_pass(self, number: int) -> None:
@@ -181,10 +181,57 @@ class Trail:
             (self._folder / name).unlink(missing_ok=True)
 
 
+class PassEnds:
+    """Whether the program was told that a pass is over, which is when it saves the model.
+
+    The servers hear of it first, so a process that dies, or raises, in its event handler comes back
+    when the pass is over for them. It is told again then, with the figures that were noted: in sync
+    mode nobody has trained since.
+    """
+
+    def __init__(self, settings: Settings, is_resumed: bool) -> None:
+        self._folder = folder_of(settings)
+        self._is_first = settings.trainer_id == 0
+        if not is_resumed and self._folder is not None:
+            with contextlib.suppress(OSError):
+                (self._folder / _END).unlink(missing_ok=True)
+
+    def note(self, number: int, metrics: dict[str, float], is_told: bool) -> None:
+        """The servers are about to hear that a pass is over, or the program has been told."""
+        if self._folder is None:
+            return
+        line = json.dumps({"pass": number, "is_told": is_told, "metrics": metrics})
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            _rewrite(self._folder / _END, [line + "\n"])
+        except OSError as error:
+            LOGGER.warning(
+                "the end of pass %d may be told twice if this trainer is started again: %s (%s)",
+                number,
+                self._folder,
+                error,
+            )
+            with contextlib.suppress(OSError):
+                (self._folder / _END).unlink(missing_ok=True)
+
+    def find_untold(self, number: int) -> dict[str, float] | None:
+        """The figures of a pass that is over on the servers, if the program was not told of it.
+        Where nobody knows, trainer 0 tells it again: a model that is saved twice is better than
+        none."""
+        found = None
+        if self._folder is not None:
+            with contextlib.suppress(FileNotFoundError, ValueError):
+                found = json.loads((self._folder / _END).read_text(encoding="utf-8"))
+        if found is None:
+            return {} if self._is_first else None
+        is_untold = found["pass"] == number and not found["is_told"]
+        return dict(found["metrics"]) if is_untold else None
+
+
 def first_pass(settings: Settings, start_pass: int, is_resumed: bool) -> int | None:
     """The `start_pass` with which the job began, from which the servers count. None if this process
     goes on and nobody knows."""
-    folder = _folder_of(settings)
+    folder = folder_of(settings)
     if not is_resumed:
         if folder is not None:
             with contextlib.suppress(OSError):
@@ -201,7 +248,7 @@ def first_pass(settings: Settings, start_pass: int, is_resumed: bool) -> int | N
     return None
 
 
-def _folder_of(settings: Settings) -> pathlib.Path | None:
+def folder_of(settings: Settings) -> pathlib.Path | None:
     folder = settings.checkpoint_dir or settings.log_dir
     return pathlib.Path(folder) / f"trail-{settings.trainer_id}" if folder else None
 

@@ -15,6 +15,7 @@ from paddle import _native, errors
 from paddle import feed as feeds
 from paddle.v2 import config, event, mistake
 from paddle.v2 import printer as printing
+from paddle.v2.averages import Averages
 from paddle.v2.feeding import Feeder, build_network
 from paddle.v2.log import LOGGER
 from paddle.v2.lookahead import Known
@@ -26,7 +27,7 @@ from paddle.v2.progress import Progress
 from paddle.v2.reader import cloud
 from paddle.v2.servers import Servers, choose_servers
 from paddle.v2.topology import Topology
-from paddle.v2.trail import Trail, first_pass
+from paddle.v2.trail import PassEnds, Trail, first_pass
 
 __all__ = ["SGD", "GradientMachine"]
 
@@ -75,6 +76,9 @@ class SGD:
         # Passes of all calls of `train`, those included that an earlier process has trained.
         self._passes = 0
         self._first_pass: int | None = None
+        # What is written down for the process that goes on for this one; None without servers.
+        self._ends: PassEnds | None = None
+        self._averages: Averages | None = None
 
     def require_cost(self) -> None:
         """Refuses to train a network that has no cost."""
@@ -126,6 +130,7 @@ class SGD:
         _, finished, trained, is_elastic, _ = trainer.resume()
         if self._servers is not None:
             self._count_from(start_pass, settings, is_resumed=finished > 0 or trained > 0)
+            self._keep_for_others(settings)
         if finished > 0 and finished >= self._passes + passes:
             LOGGER.info(
                 "nothing left to train: the servers have %d passes, and %d are asked for",
@@ -210,8 +215,12 @@ class SGD:
         trainer = self._connect()
         is_resumed, finished, trained, is_elastic, _ = trainer.resume()
         if self._passes < finished:
+            if self._passes == finished - 1 and trained == 0:
+                self._tell_untold(pass_id, show)
             return
         skipped = trained if self._passes == finished else 0
+        # Batches of the pass that servers have. A master does not deal those out again.
+        applied = skipped
         machine = GradientMachine(trainer)
         show.tell(event.BeginPass(pass_id))
         trainer.start_pass()
@@ -246,6 +255,9 @@ class SGD:
                     fingerprints[coming_id] = each.fingerprint()
                 trainer.announce(each)
             total, figures = trainer.forward_backward(batch)
+            applied += 1
+            if self._averages is not None:
+                self._averages.note(self._passes, applied)
             self._print(trainer, show)
             show.tell(event.EndForwardBackward(pass_id, batch_id, machine))
             trainer.update()
@@ -261,9 +273,43 @@ class SGD:
             )
         if trail is not None:
             trail.end_pass(self._passes)
+        metrics = dict(trainer.pass_metrics())
+        if self._averages is not None:
+            self._averages.note(self._passes + 1, 0)
+        if self._ends is not None:
+            self._ends.note(self._passes, metrics, is_told=False)
         trainer.finish_pass()
         show.progress.finish_pass()
-        show.tell(event.EndPass(pass_id, dict(trainer.pass_metrics()), machine))
+        show.tell(event.EndPass(pass_id, metrics, machine))
+        if self._ends is not None:
+            self._ends.note(self._passes, metrics, is_told=True)
+
+    def _tell_untold(self, pass_id: int, show: "_Show") -> None:
+        """Tells the end of the last pass that is over, if an earlier process has not told it."""
+        metrics = None if self._ends is None else self._ends.find_untold(self._passes)
+        if metrics is None:
+            return
+        LOGGER.info(
+            "an earlier process has not seen the end of pass %d, which is told again", pass_id
+        )
+        show.tell(event.BeginPass(pass_id))
+        show.tell(event.EndPass(pass_id, metrics, GradientMachine(self._connect())))
+        if self._ends is not None:
+            self._ends.note(self._passes, metrics, is_told=True)
+
+    def _keep_for_others(self, settings: config.Settings) -> None:
+        """Takes over what an earlier process has left, and begins to write such things down."""
+        if self._ends is not None:
+            return
+        trainer = self._connect()
+        has_begun, finished, trained, is_elastic, _ = trainer.resume()
+        is_resumed = finished > 0 or trained > 0 or (is_elastic and has_begun)
+        self._ends = PassEnds(settings, is_resumed)
+        self._averages = Averages(settings, trainer, self._parameters)
+        if is_resumed:
+            self._averages.resume(finished, trained, is_elastic)
+        else:
+            self._averages.begin()
 
     def _count_from(self, start_pass: int, settings: config.Settings, is_resumed: bool) -> None:
         """Counts passes as the servers do, from the `start_pass` with which the job began."""

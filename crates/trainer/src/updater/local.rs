@@ -121,9 +121,9 @@ impl Updater for Local {
         true
     }
 
-    fn write_state(&self, steps: u64, writer: &mut dyn Write) -> Result<()> {
+    fn write_state(&self, position: u64, writer: &mut dyn Write) -> Result<()> {
         let Local { version: updates, samples, pass: passes, .. } = *self;
-        self.trained().write(Counts { steps, updates, samples, passes }, writer)
+        self.trained().write(Counts { position, updates, samples, passes }, writer)
     }
 
     fn read_state(&mut self, reader: &mut dyn Read, bytes: u64) -> Result<Counts> {

@@ -98,8 +98,8 @@ pub trait Updater: Send + Sync {
         false
     }
 
-    /// Writes how far the training is and what the optimizer keeps, after `steps` batches.
-    fn write_state(&self, _steps: u64, _writer: &mut dyn Write) -> Result<()> {
+    /// Writes how far the training is and what the optimizer keeps; `position` is the trainer's own.
+    fn write_state(&self, _position: u64, _writer: &mut dyn Write) -> Result<()> {
         Err(elsewhere())
     }
 

@@ -22,8 +22,10 @@ const HEADER_BYTES_MAX: u64 = 100_000_000;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
-    /// Batches that were computed.
-    pub steps: u64,
+    /// Where the training is, as what layers leave to chance follows from it. Earlier releases have
+    /// the number of batches there.
+    #[serde(rename = "steps")]
+    pub position: u64,
     /// Updates that were applied.
     pub updates: u64,
     /// Samples in those updates.
