@@ -1,5 +1,7 @@
 """Which place of a sample feeds which data layer."""
 
+import functools
+import os
 from typing import Any
 
 from paddle import _native, errors
@@ -37,12 +39,34 @@ class Feeder:
 def build_network(topology: Topology) -> _native.Network:
     """The network of a topology, to be run as `paddle.init` said."""
     settings = config.current()
+    if not settings.use_gpu:
+        _warn_of_threads(
+            settings.trainer_count, settings.trainer_id, os.environ.get("PADDLE_TRAINER_IPS", "")
+        )
     with mistake.reported_here():
         return _native.Network(
             topology.to_json(),
             threads=settings.trainer_count,
             use_gpu=settings.use_gpu,
             seed=settings.seed,
+        )
+
+
+@functools.cache
+def _warn_of_threads(count: int, rank: int, hosts: str) -> None:
+    """Says once, in one of a machine's trainers, that they have more threads than it has cores."""
+    listed = hosts.split(",")
+    here = [rank]
+    if rank < len(listed):
+        here = [other for other, host in enumerate(listed) if host == listed[rank]]
+    cores = len(os.sched_getaffinity(0))
+    if count > 1 and len(here) * count > cores and rank == here[0]:
+        mistake.warn(
+            f"this machine's trainers have {len(here) * count} threads that compute, but "
+            f"{cores} cores, so threads wait for one another; set trainer_count to "
+            f"{max(1, cores // len(here))}",
+            trainer_count=count,
+            trainers=len(here),
         )
 
 
