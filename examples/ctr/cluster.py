@@ -14,6 +14,9 @@ def use_arguments(arguments):
         PADDLE_INIT_NUM_GRADIENT_SERVERS=str(arguments.trainers),
         PADDLE_INIT_TRAINER_ID=str(arguments.trainer_id),
     )
+    # An endpoint is one port, and the next may be another server's: no others for sparse
+    # parameters, although a step overlaps with the next only where they have some.
+    os.environ.setdefault("PADDLE_INIT_PORTS_NUM_FOR_SPARSE", "0")
 
 
 def is_server():

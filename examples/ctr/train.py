@@ -27,8 +27,6 @@ PRESETS = {
 
 def main():
     arguments = parse_arguments()
-    # An endpoint in a manifest is one port, so the dense one serves sparse parameters too.
-    os.environ.setdefault("PADDLE_INIT_PORTS_NUM_FOR_SPARSE", "0")
     if arguments.is_local == 0 and not arguments.cloud_train:
         cluster.use_arguments(arguments)
     if cluster.is_server():
@@ -58,14 +56,13 @@ def train(arguments):
         ),
         is_local=None if arguments.is_local is None else bool(arguments.is_local),
     )
-    train_reader = criteo.read(
-        arguments.train_data_path,
-        arguments.sparse_feature_dim,
-        paddle.job.trainers,
-        paddle.job.rank,
-    )
     trainer.train(
-        reader=paddle.batch(train_reader, arguments.batch_size),
+        reader=criteo.files(
+            arguments.train_data_path,
+            arguments.batch_size,
+            arguments.sparse_feature_dim,
+            deal="lines",
+        ),
         num_passes=arguments.num_passes,
         event_handler=Report(trainer, arguments),
     )
@@ -102,8 +99,12 @@ class Report:
 
     def test(self, pass_id):
         if self.arguments.test_data_path:
-            reader = criteo.read(self.arguments.test_data_path, self.arguments.sparse_feature_dim)
-            tested = self.trainer.test(paddle.batch(reader, self.arguments.batch_size))
+            arguments = self.arguments
+            tested = self.trainer.test(
+                criteo.files(
+                    arguments.test_data_path, arguments.batch_size, arguments.sparse_feature_dim
+                )
+            )
             auc = tested.metrics["auc"]
             print(f"TEST --> pass: {pass_id} loss: {tested.cost} auc: {auc}", flush=True)
 
