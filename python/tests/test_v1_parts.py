@@ -14,7 +14,15 @@ import pytest
 from paddle import _native, errors, trainer_config_helpers
 from paddle.trainer.PyDataProvider2 import provider
 from paddle.utils import image_util, plotcurve
-from paddle.v1 import configuration, description, figures, flags, provider_process, testing
+from paddle.v1 import (
+    configuration,
+    description,
+    figures,
+    flags,
+    provider_process,
+    testing,
+    workspace,
+)
 from paddle.v1.pool import Pool
 from paddle.v1.provider import Opened
 from paddle.v1.recording import Source
@@ -566,6 +574,20 @@ def test_a_long_wait_for_a_provider_is_told(monkeypatch):
     assert re.search(
         r"waiting for the data provider .*\.slow for \d+ seconds.*file: file", told[-1]
     )
+
+
+@pytest.mark.parametrize(
+    ("told", "own"),
+    [
+        ("", "log/trainer-1"),
+        ("/srv/log", "/srv/log/trainer-1"),
+        ("log/trainer-1/", "log/trainer-1"),
+        ("log/trainer-10", "log/trainer-10/trainer-1"),
+    ],
+)
+def test_a_trainer_has_a_folder_of_its_own_among_the_logs(monkeypatch, told, own):
+    monkeypatch.setenv("PADDLE_LOG_DIR", told)
+    assert workspace.own_folder(1) == own
 
 
 def test_batches_travel_as_arrays():

@@ -242,7 +242,7 @@ def _warn_of_shared_list(described: Configuration) -> None:
     """Trainers that share a workspace and its list all train with all files."""
     settings = config.current()
     own = workspace.own_folder(settings.trainer_id)
-    shares = own == os.environ.get("PADDLE_LOG_DIR")
+    shares = own == os.path.normpath(os.environ.get("PADDLE_LOG_DIR", ""))
     source = described.train
     if source is None or not isinstance(source.files, str):
         return

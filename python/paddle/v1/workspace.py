@@ -48,7 +48,7 @@ def explained(path: Any) -> str:
 
 def own_folder(rank: int | str) -> str:
     """The folder of a trainer among the logs, also where all trainers have one PADDLE_LOG_DIR."""
-    folder, name = os.environ.get("PADDLE_LOG_DIR") or "log", f"trainer-{rank}"
+    folder, name = os.path.normpath(os.environ.get("PADDLE_LOG_DIR") or "log"), f"trainer-{rank}"
     return folder if os.path.basename(folder) == name else os.path.join(folder, name)
 
 
