@@ -2,7 +2,7 @@
 //! one per connection, and remember what they were asked.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use client::{Client, Datacenter, Profile};
+use client::{Client, Datacenter, Profile, Which};
 use contract::Kind;
 use contract::api::user::NewUser;
 use contract::checksum::Checksum;
@@ -136,6 +136,28 @@ fn a_name_cannot_leave_its_place_in_a_path() {
     let _ = server.client().job("../../users?x=#\r\nA: b");
     let path = "/api/v2/datacenters/dc/jobs/..%2F..%2Fusers%3Fx%3D%23%0D%0AA%3A%20b";
     assert_eq!(server.asked()[1], format!("GET {path} HTTP/1.1"));
+}
+
+#[test]
+fn an_older_server_may_say_less() {
+    let job = r#"{"name": "ctr", "uid": "ctr-1", "user": "wuyi", "datacenter": "dc",
+        "state": "running"}"#;
+    let replies = [
+        format!(r#"{{"items": [{job}]}}"#),
+        job.replace('}', r#", "spec": {"version": 3, "name": "ctr", "entry": "true"}}"#),
+        r#"{"state": "running", "sentence": "it runs"}"#.to_owned(),
+        r#"{"user": "wuyi"}"#.to_owned(),
+        r#"{"username": "wuyi", "is_admin": false, "is_enabled": true}"#.to_owned(),
+    ];
+    let places = ok(r#"[{"name": "dc"}]"#);
+    let server = Server::start([places].into_iter().chain(replies.iter().map(|r| ok(r))).collect());
+    let client = server.client();
+    let page = client.jobs(&Which::default(), 10).unwrap();
+    assert_eq!((page.rows[0].name.as_str(), page.rows[0].trainers), ("ctr", 0));
+    assert_eq!(client.job("ctr").unwrap().workers, []);
+    assert_eq!(client.why("ctr").unwrap().sentence, "it runs");
+    assert_eq!(client.quota(None).unwrap().used.jobs, 0);
+    assert_eq!(client.whoami().unwrap().server_version, "");
 }
 
 /// Answers every request of a connection, those for a file by its content and checksum.

@@ -10,8 +10,10 @@ pub struct Datacenter {
     /// Its name, as in `/pfs/<datacenter>/…`.
     pub name: String,
     /// What runs its jobs: `local`, `ssh`, `mpi`, `slurm`.
+    #[serde(default)]
     pub backend: String,
     /// What people should know of it, such as limits that cannot be enforced there.
+    #[serde(default)]
     pub notes: Vec<String>,
     /// The queues that jobs can be sent to.
     #[serde(default)]
@@ -24,6 +26,7 @@ pub struct Queue {
     /// Its name, as `-queue` and `--where` take it.
     pub name: String,
     /// The longest time limit of a job in it; absent for none.
+    #[serde(default)]
     pub time_limit_seconds_max: Option<u64>,
     /// The most trainers of a job in it; absent for no limit.
     #[serde(default)]

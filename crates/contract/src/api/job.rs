@@ -39,30 +39,43 @@ pub struct Job {
     #[schema(value_type = String)]
     pub state: JobState,
     /// Why it is in that state; empty where the state says it all.
+    #[serde(default)]
     pub reason: String,
     /// Trainers that were asked for.
+    #[serde(default)]
     pub trainers: u32,
     /// Parameter servers that were asked for.
+    #[serde(default)]
     pub pservers: u32,
     /// Trainers that ended well.
+    #[serde(default)]
     pub succeeded: u32,
     /// Trainers that failed.
+    #[serde(default)]
     pub failed: u32,
     /// Trainers that run.
+    #[serde(default)]
     pub active: u32,
     /// Parameter servers that serve.
+    #[serde(default)]
     pub pservers_ready: u32,
     /// The queue it was sent to; empty for the default one.
+    #[serde(default)]
     pub queue: String,
     /// How it ended.
+    #[serde(default)]
     pub exit_code: Option<i32>,
     /// When it was submitted.
+    #[serde(default)]
     pub submitted_ms: u64,
     /// When it was started.
+    #[serde(default)]
     pub started_ms: Option<u64>,
     /// When it ended.
+    #[serde(default)]
     pub ended_ms: Option<u64>,
     /// Counts its changes.
+    #[serde(default)]
     pub revision: u64,
 }
 
@@ -104,10 +117,13 @@ pub struct JobDetail {
     #[schema(value_type = Object)]
     pub spec: JobSpec,
     /// What it ran.
+    #[serde(default)]
     pub package: Option<PackageSummary>,
     /// Its replicas.
+    #[serde(default)]
     pub workers: Vec<Worker>,
     /// What people should know besides, such as limits that could not be enforced.
+    #[serde(default)]
     pub notes: Vec<String>,
 }
 
@@ -125,16 +141,22 @@ pub struct Worker {
     #[schema(value_type = String)]
     pub state: ReplicaState,
     /// The machine it is on.
+    #[serde(default)]
     pub host: String,
     /// How often it was started before.
+    #[serde(default)]
     pub attempt: u32,
     /// When it was started.
+    #[serde(default)]
     pub started_ms: Option<u64>,
     /// When it ended.
+    #[serde(default)]
     pub ended_ms: Option<u64>,
     /// How it ended.
+    #[serde(default)]
     pub exit_code: Option<i32>,
     /// More than the exit code tells.
+    #[serde(default)]
     pub message: String,
 }
 
@@ -147,6 +169,7 @@ pub struct Why {
     /// One sentence, with numbers.
     pub sentence: String,
     /// What people should know besides.
+    #[serde(default)]
     pub notes: Vec<String>,
 }
 
@@ -154,8 +177,10 @@ pub struct Why {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     /// Counts the events of the job.
+    #[serde(default)]
     pub number: u64,
     /// When.
+    #[serde(default)]
     pub at_ms: u64,
     /// What, in words.
     pub text: String,

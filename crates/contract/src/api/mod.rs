@@ -2,7 +2,7 @@
 //!
 //! Times are milliseconds since 1970. Requests with a field that the server does not know are
 //! refused, because to do half of what somebody asked for is worse than to refuse; answers may have
-//! more fields than a client knows. The original's REST paths and envelopes are not here: they are
+//! more fields than a client knows, and what can have a default may be missing: an older server. The original's REST paths and envelopes are not here: they are
 //! a translation in `cloud`.
 
 pub mod cluster;

@@ -40,8 +40,10 @@ pub struct PackageSummary {
     /// The digest of its manifest.
     pub digest: String,
     /// How many files it has.
+    #[serde(default)]
     pub files: u64,
     /// Their size together.
+    #[serde(default)]
     pub bytes: u64,
 }
 

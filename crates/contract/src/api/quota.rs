@@ -31,17 +31,22 @@ pub struct Limits {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Usage {
     /// Cores.
+    #[serde(default)]
     #[schema(value_type = String)]
     pub cpu: Quantity,
     /// Memory.
+    #[serde(default)]
     #[schema(value_type = String)]
     pub memory: Quantity,
     /// Devices.
+    #[serde(default)]
     #[schema(value_type = String)]
     pub gpu: Quantity,
     /// Replicas.
+    #[serde(default)]
     pub replicas: u32,
     /// Jobs that have not ended.
+    #[serde(default)]
     pub jobs: u32,
     /// Bytes of the files in their home, as of a short while ago.
     #[serde(default)]
@@ -54,7 +59,9 @@ pub struct Quota {
     /// Whose.
     pub user: String,
     /// What they may use.
+    #[serde(default)]
     pub limits: Limits,
     /// What they use.
+    #[serde(default)]
     pub used: Usage,
 }

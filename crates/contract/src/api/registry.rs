@@ -23,7 +23,9 @@ pub struct Registry {
     /// The registry's address.
     pub server: String,
     /// The name at the registry.
+    #[serde(default)]
     pub username: String,
     /// When it was added.
+    #[serde(default)]
     pub created_ms: u64,
 }

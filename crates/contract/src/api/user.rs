@@ -19,6 +19,7 @@ pub struct Session {
     /// Sent as `Authorization: Token …` with every call.
     pub token: String,
     /// When it ends, unless it is used before: use renews it.
+    #[serde(default)]
     pub expires_ms: u64,
     /// Whose it is.
     #[serde(flatten)]
@@ -32,8 +33,10 @@ pub struct Whoami {
     #[serde(flatten)]
     pub user: User,
     /// When the token ends.
+    #[serde(default)]
     pub expires_ms: u64,
     /// The version of the server.
+    #[serde(default)]
     pub server_version: String,
 }
 
@@ -47,6 +50,7 @@ pub struct User {
     /// Whether they may log in.
     pub is_enabled: bool,
     /// When they were added.
+    #[serde(default)]
     pub created_ms: u64,
 }
 
@@ -111,10 +115,13 @@ pub struct Token {
     /// Its public number.
     pub id: String,
     /// What it is for.
+    #[serde(default)]
     pub label: String,
     /// When it was made.
+    #[serde(default)]
     pub created_ms: u64,
     /// When it ends.
+    #[serde(default)]
     pub expires_ms: u64,
 }
 
@@ -126,11 +133,14 @@ pub struct AuditEntry {
     /// Who; empty for somebody who failed to log in.
     pub user: String,
     /// From which address.
+    #[serde(default)]
     pub address: String,
     /// What, such as `job.submit`.
     pub action: String,
     /// To what.
+    #[serde(default)]
     pub object: String,
     /// What became of it: `ok` or the kind of the error.
+    #[serde(default)]
     pub outcome: String,
 }
