@@ -2,6 +2,7 @@
 
 use super::{locate, own_place};
 use crate::Cloud;
+use crate::audit::Deed;
 use crate::files::content::{self, Manner};
 use crate::files::service;
 use crate::files::stores::Condition;
@@ -38,7 +39,10 @@ pub(super) async fn put(
     Question(query): Question<FileQuery>,
     request: Request,
 ) -> Answer<Json<Value>> {
-    Ok(envelope(try_put(&cloud, &caller, query.path, request).await))
+    let path = query.path.clone();
+    let put = try_put(&cloud, &caller, query.path, request).await;
+    cloud.audit_public(Deed::of(&caller, "files.put", &path), put.as_ref()).await;
+    Ok(envelope(put))
 }
 
 async fn try_put(
