@@ -224,11 +224,13 @@ fn word2vec_trains_on_the_ssh_servers() {
     let hosts: Vec<String> =
         addresses(&cluster, "ssh-servers").iter().map(|host| format!("root@{host}")).collect();
     // As somebody who has written these machines into the example's file.
+    let cluster_train = folder.path().join("cluster_train");
+    std::fs::create_dir(&cluster_train).unwrap();
     for name in ["run.sh", "paddle.py"] {
         let file = repository::path("examples/cluster_train").join(name);
-        std::fs::copy(file, folder.path().join(name)).unwrap();
+        std::fs::copy(file, cluster_train.join(name)).unwrap();
     }
-    std::fs::write(folder.path().join("conf.py"), format!("HOSTS = {hosts:?}\n")).unwrap();
+    std::fs::write(cluster_train.join("conf.py"), format!("HOSTS = {hosts:?}\n")).unwrap();
     let python = repository::path(".venv/bin/python");
     let package = folder.path().join("package");
     std::fs::create_dir(&package).unwrap();
@@ -243,7 +245,7 @@ fn word2vec_trains_on_the_ssh_servers() {
         &format!(
             "export PADDLE_JOBS_DIR=$PWD/jobs PATH={}:$PATH\n\
              export PATH_TO_LOCAL_WORKSPACE=package NUM_PASSES=1 TRAINER_COUNT=1\n\
-             sh run.sh --ssh_config ssh_config -- python3 train.py --preset test\n",
+             sh cluster_train/run.sh --ssh_config ssh_config -- python3 train.py --preset test\n",
             Path::new(env!("CARGO_BIN_EXE_paddle")).parent().unwrap().display()
         ),
     );
