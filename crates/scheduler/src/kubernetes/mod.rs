@@ -321,13 +321,14 @@ impl Kubernetes {
         self.conclude(&submission, &seen, &record).await?;
         let sources = figures(&submission, record.trainers)?;
         if !sources.is_empty() {
-            let newest = blocking(move || {
-                let newest = |one: figures::Source| Ok((one.replica, figures::newest(&one)?));
-                sources.into_iter().map(newest).collect::<Result<Vec<_>>>()
-            });
+            // A file that cannot be read hides nothing else of the job.
+            let newest =
+                |own: figures::Source| (own.replica, figures::newest(&own).unwrap_or_default());
+            let newest = blocking(move || Ok(sources.into_iter().map(newest).collect::<Vec<_>>()));
             for (id, newest) in newest.await? {
-                let own = record.replicas.iter_mut().find(|own| own.replica == id);
-                own.into_iter().for_each(|own| own.metrics.clone_from(&newest));
+                if let Some(own) = record.replicas.iter_mut().find(|own| own.replica == id) {
+                    own.metrics = newest;
+                }
             }
         }
         Ok(record)
