@@ -61,14 +61,16 @@ mod slurm {
 ///   supervisor or leash; the cluster looks after its pods. A story kills a launcher.
 /// - `a_topology_that_is_not_there_is_refused_by_name`: what the image has is known when a pod runs
 ///   it; exit code and log say what is missing.
+/// - `what_is_no_file_of_figures…`: each job has a folder of its own for logs.
+/// - `no_two_trainers_have_the_same_gpu`, `more_gpus…`: the cluster deals GPUs out.
 /// - `a_dying_server…`: trainers do not see the servers' processes. A story kills one in its pod.
 /// - `a_forced_kill_waits_for_nobody`: a kubelet that has begun to end a pod gives its program the
 ///   time that it was told first, whatever comes later.
 /// - `restarts_end`: restarts are counted in the pod, and told in its log.
 /// - `servers_that_nobody_used_are_named`: not checked on Kubernetes, which a note says.
 /// - `a_server_that_cannot_serve_ends_the_job`: every pod has all ports for itself.
-/// - `a_field_that_cannot_be_honoured_is_refused_by_name`: here those fields are honoured; unit tests
-///   have the others.
+/// - `a_field_that_cannot_be_honoured…`, `what_only_some_places_have…`: here most of those fields are
+///   honoured; unit tests have the others.
 /// - `a_checkpoint_folder_is_one_for_all_servers`: it has to be on a volume, else it is refused.
 /// - `a_trainer_that_was_given_up…`: Volcano keeps a pod that has failed for good as it is.
 /// - `trainers_join_and_leave_a_running_job`: those that have left are gone; a story scales a job.
