@@ -28,6 +28,8 @@ pub struct ClientConfig {
     pub connect_deadline: Option<Duration>,
     /// A master that owes an answer for so long is taken for dead and dialled again. Default 30 s.
     pub silence_max: Duration,
+    /// How long the master may look at the files of a dataset. Default 1 hour.
+    pub dataset_deadline: Duration,
     /// Another way to the master than TCP. Default `None`.
     pub dial: Option<Arc<dyn Dial>>,
 }
@@ -44,6 +46,7 @@ impl ClientConfig {
             retry: Retry { deadline: Duration::from_secs(600), ..Retry::default() },
             connect_deadline: None,
             silence_max: Duration::from_secs(30),
+            dataset_deadline: Duration::from_secs(3600),
             dial: None,
         }
     }

@@ -23,7 +23,7 @@ pub use crate::message::{Next, PassOver, Reopened, Status};
 use crate::message::{Accepted, Get, Granted, IsSet, NAME_BYTES_MAX, Renewed, Request};
 use crate::task::Lease;
 use contract::port::Endpoint;
-use contract::{Error, Result};
+use contract::{Error, Kind, Result};
 use leases::Leases;
 use link::Link;
 use std::fmt;
@@ -144,14 +144,24 @@ impl Client {
     }
 
     /// Says which files the data is in: paths and globs, as the master sees them. The first such
-    /// call counts, the same once more is fine, another one is `Conflict`.
+    /// call counts, the same once more is fine, another one is `Conflict`. [`Kind::Timeout`] if the
+    /// master has not looked at all files within [`ClientConfig::dataset_deadline`].
     pub async fn set_dataset(&self, patterns: &[String]) -> Result<()> {
         let wait_ms = WAIT_MAX.as_millis() as u64;
         let request = Request::SetDataset { patterns: patterns.to_vec(), wait_ms };
+        let deadline = self.link.config().dataset_deadline;
+        let until = Instant::now() + deadline.min(FOR_EVER);
         loop {
             let IsSet { is_set } = self.link.ask(&request, WAIT_MAX).await?;
             if is_set {
                 return Ok(());
+            }
+            if Instant::now() >= until {
+                let message = "the master has not looked at all files of the dataset in time: \
+                               their file system does not answer, or there are very many";
+                return Err(Error::new(Kind::Timeout, message)
+                    .with("dataset", patterns.join(" "))
+                    .with("dataset_deadline_s", deadline.as_secs()));
             }
         }
     }

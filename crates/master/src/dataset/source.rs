@@ -26,12 +26,12 @@ pub(super) fn add(
     let name = absolute
         .to_str()
         .ok_or_else(|| placed(Error::invalid("name of a data file is not UTF-8; rename it")))?;
-    let mut file = File::open(path).map_err(unreadable)?;
-    let metadata = file.metadata().map_err(unreadable)?;
-    if !metadata.is_file() {
+    // Before it is opened: a pipe would wait for somebody to write.
+    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err(placed(Error::invalid("is no file; name the files of a directory")));
     }
-    let bytes = metadata.len();
+    let mut file = File::open(path).map_err(unreadable)?;
+    let bytes = file.metadata().map_err(unreadable)?.len();
     let format = sniff(&mut file).map_err(placed)?;
     let number = u32::try_from(files.len())
         .map_err(|_| Error::new(Kind::LimitExceeded, "dataset has too many files"))?;

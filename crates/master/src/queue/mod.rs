@@ -55,6 +55,8 @@ pub struct Rules {
     pub passes: u64,
     /// Deal the tasks of every pass out in an order of its own. Default `None`: in file order.
     pub shuffle_seed: Option<u64>,
+    /// How long a trainer that is heard of may keep a task that others wait for. Default 6 hours.
+    pub stall: Duration,
 }
 
 /// All tasks and who has them.
@@ -62,9 +64,27 @@ pub struct Rules {
 pub struct Queue {
     rules: Rules,
     facts: Facts,
-    /// When the leases of the pending tasks run out.
-    deadlines: BTreeMap<u64, Instant>,
+    /// The pending tasks.
+    held: BTreeMap<u64, Held>,
     changes: Vec<Change>,
+}
+
+/// When the lease of a task began, in this life of the master, and when it runs out.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    since: Instant,
+    until: Instant,
+}
+
+/// A task that a trainer has had for long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stalled {
+    /// The task.
+    pub task: u64,
+    /// The trainer's name.
+    pub trainer: String,
+    /// For how long.
+    pub time: Duration,
 }
 
 /// A lease is renewed three times, which takes a while.
@@ -73,7 +93,13 @@ const LEASE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { lease: Duration::from_secs(15), failures_max: 3, passes: 0, shuffle_seed: None }
+        Rules {
+            lease: Duration::from_secs(15),
+            failures_max: 3,
+            passes: 0,
+            shuffle_seed: None,
+            stall: Duration::from_secs(6 * 3600),
+        }
     }
 }
 
@@ -93,8 +119,8 @@ impl Rules {
 impl Queue {
     /// A queue without data.
     pub fn new(rules: Rules) -> Self {
-        let (facts, deadlines, changes) = Default::default();
-        Queue { rules, facts, deadlines, changes }
+        let (facts, held, changes) = Default::default();
+        Queue { rules, facts, held, changes }
     }
 
     /// A queue as it was: the facts at some time and the changes since. All leases begin anew.
@@ -104,7 +130,8 @@ impl Queue {
         queue.facts.admit_gap();
         let is_pending = |task: &TaskFacts| matches!(task.state, State::Pending { .. });
         let pending = queue.facts.tasks.iter().enumerate().filter(|(_, task)| is_pending(task));
-        queue.deadlines = pending.map(|(at, _)| (at as u64, now + queue.rules.lease)).collect();
+        let held = Held { since: now, until: now + queue.rules.lease };
+        queue.held = pending.map(|(at, _)| (at as u64, held)).collect();
         for change in changes {
             queue.facts.check(change)?;
             queue.apply(change, now);
@@ -134,7 +161,7 @@ impl Queue {
 
     /// Tasks that wait for a trainer, and tasks that a trainer has.
     pub fn open_tasks(&self) -> (usize, usize) {
-        (self.facts.todo.len(), self.deadlines.len())
+        (self.facts.todo.len(), self.held.len())
     }
 
     /// Whether the last pass is over.
@@ -144,7 +171,7 @@ impl Queue {
 
     /// When the next lease runs out.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.deadlines.values().min().copied()
+        self.held.values().map(|held| held.until).min()
     }
 
     /// Sets the data. To be called once.
@@ -167,7 +194,7 @@ impl Queue {
         // Its answer was lost on the way: without this the task would wait for its deadline.
         let unknown = self.leases_of(owner).find(|lease| !get.leases.contains(lease));
         if let Some(Lease { task, .. }) = unknown {
-            self.deadlines.insert(task, now + self.rules.lease);
+            self.prolong(now, task);
             return Next::Task(self.task(task));
         }
         let Some(task) = self.facts.todo.front().copied() else { return Next::Wait };
@@ -209,7 +236,7 @@ impl Queue {
         let mut lost = Vec::new();
         for lease in leases {
             if self.is_of(owner, *lease) {
-                self.deadlines.insert(lease.task, now + self.rules.lease);
+                self.prolong(now, lease.task);
             } else {
                 lost.push(*lease);
             }
@@ -220,17 +247,33 @@ impl Queue {
     /// Takes away what was not renewed in time; the tasks, and the trainers that had them. No blame: a
     /// task that several trainers died with would end up set aside, and its records would be missing.
     pub fn expire(&mut self, now: Instant) -> Vec<(u64, String)> {
-        let is_late = |(_, deadline): &(&u64, &Instant)| **deadline <= now;
-        let late: Vec<u64> = self.deadlines.iter().filter(is_late).map(|(task, _)| *task).collect();
-        let mut expired = Vec::new();
-        for task in late {
-            let State::Pending { name, .. } = &self.facts.tasks[task as usize].state else {
-                continue;
-            };
-            expired.push((task, name.clone()));
-            self.commit(now, Change::Returned { task, is_blamed: false });
+        let late = self.held.iter().filter(|(_, held)| held.until <= now);
+        let late: Vec<(u64, String)> =
+            late.filter_map(|(task, _)| Some((*task, self.trainer_of(*task)?))).collect();
+        for (task, _) in &late {
+            self.commit(now, Change::Returned { task: *task, is_blamed: false });
         }
-        expired
+        late
+    }
+
+    /// The tasks that trainers have had for `time` and longer.
+    pub fn stalled(&self, now: Instant, time: Duration) -> Vec<Stalled> {
+        let held = self.held.iter().map(|(task, held)| (*task, now.duration_since(held.since)));
+        held.filter(|(_, had)| *had >= time)
+            .filter_map(|(task, time)| {
+                Some(Stalled { task, trainer: self.trainer_of(task)?, time })
+            })
+            .collect()
+    }
+
+    /// Takes away what trainers have had for too long although others wait; which tasks those are.
+    /// No blame, as of [`Queue::expire`].
+    pub fn take_stalled(&mut self, now: Instant) -> Vec<Stalled> {
+        let stalled = self.stalled(now, self.rules.stall);
+        for Stalled { task, .. } in &stalled {
+            self.commit(now, Change::Returned { task: *task, is_blamed: false });
+        }
+        stalled
     }
 
     /// A trainer goes; its tasks are dealt out first.
@@ -247,12 +290,12 @@ impl Queue {
     /// `Conflict` if that is no longer known.
     pub fn reopen(&mut self, now: Instant, cut: u64, restore: u64) -> Result<Reopened> {
         let is_news = !self.facts.restores.contains(&(cut, restore));
-        let before = self.facts.completions() + self.deadlines.len() as u64;
+        let before = self.facts.completions() + self.held.len() as u64;
         if is_news && self.facts.dataset.is_some() {
             self.facts.check_restore(cut)?;
             self.commit(now, Change::Reopened { cut, restore });
         }
-        let after = self.facts.completions() + self.deadlines.len() as u64;
+        let after = self.facts.completions() + self.held.len() as u64;
         Ok(Reopened { pass: self.facts.pass, reopened: before - after })
     }
 
@@ -309,11 +352,24 @@ impl Queue {
     }
 
     fn leases_of(&self, asking: u64) -> impl Iterator<Item = Lease> {
-        self.deadlines.keys().filter_map(move |task| {
+        self.held.keys().filter_map(move |task| {
             let facts = &self.facts.tasks[*task as usize];
             let is_of = matches!(facts.state, State::Pending { owner, .. } if owner == asking);
             is_of.then_some(Lease { task: *task, epoch: facts.epoch })
         })
+    }
+
+    fn trainer_of(&self, task: u64) -> Option<String> {
+        match &self.facts.tasks[task as usize].state {
+            State::Pending { name, .. } => Some(name.clone()),
+            _ => None,
+        }
+    }
+
+    fn prolong(&mut self, now: Instant, task: u64) {
+        if let Some(held) = self.held.get_mut(&task) {
+            held.until = now + self.rules.lease;
+        }
     }
 
     fn blame(&mut self, now: Instant, task: u64, reason: &str) {
@@ -334,14 +390,14 @@ impl Queue {
         self.facts.apply(change, self.rules.shuffle_seed);
         match change {
             Change::Leased { task, .. } => {
-                self.deadlines.insert(*task, now + self.rules.lease);
+                self.held.insert(*task, Held { since: now, until: now + self.rules.lease });
             }
             Change::Finished { task, .. }
             | Change::Returned { task, .. }
             | Change::SetAside { task, .. } => {
-                self.deadlines.remove(task);
+                self.held.remove(task);
             }
-            Change::Reopened { .. } => self.deadlines.clear(),
+            Change::Reopened { .. } => self.held.clear(),
             Change::Filled { .. } | Change::Granted { .. } => {}
         }
     }

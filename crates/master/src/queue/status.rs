@@ -20,7 +20,7 @@ impl Queue {
             is_over: self.is_over(),
             tasks: facts.tasks.len() as u64,
             todo: facts.todo.len() as u64,
-            pending: self.deadlines.len() as u64,
+            pending: self.held.len() as u64,
             done: 0,
             set_aside: 0,
             pending_tasks: Vec::new(),

@@ -6,11 +6,11 @@
 use crate::dataset::{Dataset, Split, check_patterns};
 use crate::journal::Journal;
 use crate::message::{
-    Accepted, Get, Granted, IsSet, KIND, LEASES_MAX, NAME_BYTES_MAX, Next, Renewed, Request,
-    decode, encode,
+    Accepted, Get, Granted, IsSet, KIND, LEASES_MAX, NAME_BYTES_MAX, Next, Renewed, Reopened,
+    Request, decode, encode,
 };
 use crate::metrics::Metrics;
-use crate::queue::{Change, Queue};
+use crate::queue::{Change, Queue, Stalled};
 use contract::{Error, Kind, Result};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -20,6 +20,8 @@ use wire::{Body, Header};
 
 /// The longest that a request is kept waiting, whatever it asks for.
 const WAIT_MAX: Duration = Duration::from_secs(30);
+/// How often it is said what trainers wait for, and how long they have then waited at least.
+const WORD_EVERY: Duration = Duration::from_secs(30);
 /// How much of a dataset's patterns an error shows.
 const SHOWN_CHARS: usize = 200;
 
@@ -68,8 +70,10 @@ pub(super) struct Desk {
     parked: Vec<Parked>,
     /// Answers that wait for the journal.
     answers: Vec<(Ticket, Result<Vec<u8>>)>,
-    /// What the dataset may become: its files are being looked at.
-    building: Option<Vec<String>>,
+    /// What the dataset may become, and since when its files are being looked at.
+    building: Option<(Instant, Vec<String>)>,
+    /// When it was said last what trainers wait for.
+    last_word: Option<Instant>,
     events: mpsc::Sender<Event>,
     metrics: Metrics,
     /// Those who have asked for tasks, by their incarnations.
@@ -83,10 +87,21 @@ impl Desk {
         split: Split,
         events: mpsc::Sender<Event>,
     ) -> Self {
-        let (parked, answers, building, trainers) = Default::default();
+        let (parked, answers, building, last_word, trainers) = Default::default();
         let metrics = Metrics::new();
         metrics.position(&queue);
-        Desk { queue, journal, split, parked, answers, building, events, metrics, trainers }
+        Desk {
+            queue,
+            journal,
+            split,
+            parked,
+            answers,
+            building,
+            last_word,
+            events,
+            metrics,
+            trainers,
+        }
     }
 
     /// How many trainers have asked for tasks.
@@ -124,11 +139,9 @@ impl Desk {
         for (task, trainer) in self.queue.expire(now) {
             tracing::warn!(task, trainer, "trainer was not heard of; another gets its task");
         }
-        for parked in std::mem::take(&mut self.parked) {
-            // A peer that went must not get a task.
-            if !parked.ticket.replies.is_closed() {
-                self.attend(now, parked);
-            }
+        self.attend_all(now);
+        if self.look_after_waits(now) {
+            self.attend_all(now);
         }
         let changes = self.queue.take_changes();
         self.report(&changes, pass);
@@ -145,6 +158,50 @@ impl Desk {
             let _ = replies.send(Reply { header, outcome, _permit: permit });
         }
         Ok(())
+    }
+
+    fn attend_all(&mut self, now: Instant) {
+        for parked in std::mem::take(&mut self.parked) {
+            // A peer that went must not get a task.
+            if !parked.ticket.replies.is_closed() {
+                self.attend(now, parked);
+            }
+        }
+    }
+
+    /// Says what trainers wait for, and takes away what they have waited for too long. Whether there
+    /// is something for them now.
+    fn look_after_waits(&mut self, now: Instant) -> bool {
+        if self.parked.is_empty() {
+            return false;
+        }
+        let is_due = self.last_word.is_none_or(|last| now.duration_since(last) >= WORD_EVERY);
+        if let Some((since, patterns)) = &self.building {
+            let time = now.duration_since(*since);
+            if is_due && time >= WORD_EVERY {
+                self.last_word = Some(now);
+                let (dataset, seconds) = (shown(patterns), time.as_secs());
+                tracing::warn!(dataset, seconds, "trainers wait: its files are being looked at");
+            }
+            return false;
+        }
+        let is_waiting = |parked: &Parked| matches!(parked.wish, Wish::Task { .. });
+        if !self.parked.iter().any(is_waiting) {
+            return false;
+        }
+        let taken = self.queue.take_stalled(now);
+        for Stalled { task, trainer, time } in &taken {
+            let seconds = time.as_secs();
+            tracing::warn!(task, trainer, seconds, "had a task for too long; another gets it");
+        }
+        if is_due {
+            for Stalled { task, trainer, time } in self.queue.stalled(now, WORD_EVERY) {
+                self.last_word = Some(now);
+                let seconds = time.as_secs();
+                tracing::warn!(task, trainer, seconds, "others wait for a task of this trainer");
+            }
+        }
+        !taken.is_empty()
     }
 
     fn decide(&mut self, now: Instant, ticket: Ticket, owner: u64, request: Request) {
@@ -191,7 +248,17 @@ impl Desk {
             }
             Request::Reopen { cut, restore } => {
                 let reopened = self.queue.reopen(now, cut, restore);
-                reopened.and_then(|reopened| encode(&reopened))
+                reopened.and_then(|reopened| {
+                    if let Reopened { reopened: tasks @ 1.., .. } = reopened {
+                        tracing::warn!(
+                            cut,
+                            restore,
+                            tasks,
+                            "parameters went back; later tasks are open again"
+                        );
+                    }
+                    encode(&reopened)
+                })
             }
             Request::Leave {} => {
                 self.queue.leave(now, owner);
@@ -209,7 +276,7 @@ impl Desk {
                 Next::Wait => waited(now >= parked.until, &Next::Wait),
                 next => Some(encode(&next)),
             },
-            Wish::Dataset { patterns } => match self.set_dataset(patterns) {
+            Wish::Dataset { patterns } => match self.set_dataset(now, patterns) {
                 Ok(false) => waited(now >= parked.until, &IsSet { is_set: false }),
                 Ok(true) => Some(encode(&IsSet { is_set: true })),
                 Err(error) => Some(Err(error)),
@@ -223,7 +290,7 @@ impl Desk {
 
     /// Whether the dataset is this one. If there is none yet, looks at its files, unless another's
     /// are being looked at: then that is awaited.
-    fn set_dataset(&mut self, patterns: &[String]) -> Result<bool> {
+    fn set_dataset(&mut self, now: Instant, patterns: &[String]) -> Result<bool> {
         if let Some(dataset) = self.queue.dataset() {
             if dataset.patterns() == patterns {
                 return Ok(true);
@@ -233,7 +300,7 @@ impl Desk {
                 .with("asked_for", shown(patterns)));
         }
         if self.building.is_none() {
-            self.building = Some(patterns.to_vec());
+            self.building = Some((now, patterns.to_vec()));
             let (patterns, split, events) = (patterns.to_vec(), self.split, self.events.clone());
             tokio::task::spawn_blocking(move || {
                 let outcome = Dataset::build(&patterns, &split);
@@ -272,17 +339,13 @@ impl Desk {
                     reason,
                     "task failed too often and is set aside: its records are missing from this pass"
                 ),
-                Change::Reopened { cut, restore } => {
-                    tracing::warn!(
-                        cut,
-                        restore,
-                        "parameters went back; later tasks are open again"
-                    );
-                }
                 Change::Granted { trainer, duration_ms, .. } => {
                     tracing::info!(trainer, duration_ms, "may save the model");
                 }
-                Change::Leased { .. } | Change::Finished { .. } | Change::Returned { .. } => {}
+                Change::Leased { .. }
+                | Change::Finished { .. }
+                | Change::Returned { .. }
+                | Change::Reopened { .. } => {}
             }
         }
         let pass = self.queue.pass();

@@ -95,7 +95,7 @@ struct World {
 }
 
 fn rules() -> Rules {
-    Rules { lease: LEASE, failures_max: FAILURES_MAX, passes: 0, shuffle_seed: Some(3) }
+    Rules { lease: LEASE, failures_max: FAILURES_MAX, shuffle_seed: Some(3), ..Rules::default() }
 }
 
 impl World {

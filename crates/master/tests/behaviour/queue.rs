@@ -51,7 +51,7 @@ impl Scene {
 }
 
 fn rules() -> Rules {
-    Rules { lease: Duration::from_secs(10), failures_max: 1, passes: 0, shuffle_seed: None }
+    Rules { lease: Duration::from_secs(10), failures_max: 1, ..Rules::default() }
 }
 
 #[test]
@@ -89,6 +89,26 @@ fn a_task_that_is_renewed_is_kept_however_long_it_takes() {
     }
     assert!(scene.finish(ANN, &task, None));
     assert_eq!(scene.queue.renew(scene.now, ANN, &[task.lease()]), [task.lease()]);
+}
+
+#[test]
+fn a_trainer_that_is_stuck_with_a_task_is_named_and_loses_it_when_others_wait_for_too_long() {
+    let mut scene = Scene::new(1, Rules { stall: Duration::from_secs(100), ..rules() });
+    let task = scene.task(ANN, &[]);
+    let renew = |scene: &mut Scene| scene.queue.renew(scene.now, ANN, &[task.lease()]);
+    for _ in 0..19 {
+        scene.pass_by(Duration::from_secs(5));
+        assert_eq!(renew(&mut scene), []);
+        assert_eq!(scene.queue.take_stalled(scene.now), []);
+    }
+    let stalled = scene.queue.stalled(scene.now, Duration::from_secs(30));
+    let named: Vec<_> = stalled.iter().map(|one| (one.task, one.trainer.as_str())).collect();
+    assert_eq!(named, [(task.id, "trainer 1")]);
+    scene.pass_by(Duration::from_secs(5));
+    assert_eq!(scene.queue.take_stalled(scene.now).len(), 1);
+    assert_eq!(renew(&mut scene), [task.lease()], "it is told that the task is lost");
+    assert_eq!(scene.task(BOB, &[]).id, task.id);
+    assert!(!scene.finish(ANN, &task, None));
 }
 
 #[test]

@@ -168,6 +168,18 @@ async fn a_dead_trainer_loses_its_task_and_a_slow_one_keeps_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_trainer_that_is_stuck_loses_its_task_to_one_that_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = of_lines(folder.path(), 1, LONG);
+    let rules = Rules { stall: Duration::from_millis(50), ..config.rules };
+    let server = Server::start(ServerConfig { rules, ..config });
+    let (ann, bob) = (server.connect("ann").await, server.connect("bob").await);
+    let stuck = task(&ann).await;
+    assert_eq!(task(&bob).await.id, stuck.id);
+    assert!(!ann.finish(stuck.lease(), None).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_dies_goes_on_where_it_was_and_trainers_keep_their_tasks() {
     let folder = tempfile::tempdir().unwrap();
     let config = ServerConfig {
@@ -219,6 +231,39 @@ async fn the_first_dataset_counts_the_same_is_fine_and_another_is_refused() {
     }
     assert_eq!(client.set_dataset(&[]).await.unwrap_err().kind(), Kind::Invalid);
     assert_eq!(task(&client).await.pieces.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_nobody_can_look_at_are_not_waited_for_without_a_limit() {
+    // As a master whose file system does not answer.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port()).unwrap();
+    let acceptor = wire::Acceptor::new(wire::Endpoint::new(SERVICE, 1), None).unwrap();
+    tokio::spawn(async move {
+        let (socket, _) = listener.accept().await.unwrap();
+        let mut connection = acceptor.accept(socket).await.unwrap();
+        while let Some(frame) = connection.receiver.next().await.unwrap() {
+            let header = frame.header.reply();
+            connection.sender.send(header, &[br#"{"is_set":false}"#]).await.unwrap();
+        }
+    });
+    let config = ClientConfig { dataset_deadline: Duration::from_millis(20), ..config("ann") };
+    let client = Client::connect(config, &endpoint).await.unwrap();
+    let error = client.set_dataset(&["/data/train-*".to_owned()]).await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Timeout);
+    assert!(error.to_string().contains("/data/train-*"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipe_is_no_data_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let server = Server::start(ServerConfig::new(1));
+    let client = server.connect("ann").await;
+    let error = client.set_dataset(&[pipe.display().to_string()]).await.unwrap_err();
+    assert!(error.to_string().contains("is no file"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

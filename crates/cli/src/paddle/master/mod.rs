@@ -54,6 +54,7 @@ fn configure(args: Serve, environment: Environment) -> Result<ServerConfig> {
             failures_max: args.task_timeout_max,
             passes: args.passes,
             shuffle_seed: args.shuffle_seed,
+            ..Rules::default()
         },
         split: Split {
             pieces_per_task: args.chunk_per_task,
