@@ -70,6 +70,14 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def wait_until(condition, pause=0.2):
+    """Waits until a condition holds."""
+    deadline = time.monotonic() + processes.DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(pause)  # polled until the deadline
+
+
 def write_points(folder, name, count, packed=False):
     """A file of points on a plane."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -185,6 +193,12 @@ class Receiver:
         assert code == 0, (output, error, self.said()[-4000:])
         self.printed = output
         return re.search(r"^jobid=(\S+)$", output, re.MULTILINE).group(1)
+
+    def workspaces(self, name):
+        """What nodes of a job on this machine have left."""
+        found = sorted((self.data / f"files/local/home/admin/jobs/{name}").glob("rank-*"))
+        assert found
+        return found
 
     def state(self, job):
         """The state of a job, and why."""

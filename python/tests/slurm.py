@@ -35,7 +35,16 @@ NodeName=n0 NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports[1]} CPUs=64 Re
 NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports[2]} CPUs=64 RealMemory=65536
 PartitionName=main Nodes=n0,n1 Default=YES MaxTime=INFINITE State=UP
 PartitionName=short Nodes=n0,n1 MaxTime=1 State=UP
+PartitionName=closed Nodes=n0,n1 MaxTime=INFINITE State=DOWN
 """
+
+
+def call(conf, *command):
+    """What a command of Slurm prints."""
+    environment = {**os.environ, "SLURM_CONF": str(conf)}
+    return subprocess.run(
+        command, env=environment, check=True, capture_output=True, text=True
+    ).stdout
 
 
 @contextlib.contextmanager
