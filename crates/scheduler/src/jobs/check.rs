@@ -4,15 +4,16 @@
 use crate::local::{self, sandbox};
 use crate::slurm;
 use crate::ssh::package::Manifest;
-use crate::submission::{Package, Place, Submission, check_id};
+use crate::submission::{CLOUD, Package, Place, Submission, check_id};
 use contract::api::cluster_train;
-use contract::job::Priority;
+use contract::job::{JobSpec, Priority, Resources};
+use contract::role::Role;
 use contract::{Error, Kind, Result};
 use std::path::{Component, Path};
 
 /// Refuses the first field that cannot be honoured.
 pub(super) fn check(submission: &Submission) -> Result<()> {
-    let Submission { spec, secrets, run_as, mounts, place, package, .. } = submission;
+    let Submission { origin, spec, secrets, run_as, mounts, place, package, .. } = submission;
     spec.check()?;
     check_id(&submission.id)?;
     let refuse = |field: &'static str, value: &str, why: &str| {
@@ -37,6 +38,10 @@ pub(super) fn check(submission: &Submission) -> Result<()> {
     if !spec.topology.is_empty() && spec.master {
         let why = "the data provider of a topology reads the files of its own list";
         return refuse("master", "true", why);
+    }
+    // A cloud says for every role what it counts as, also for one that the job does without.
+    if let (Some(role), true) = (limited_without_replicas(spec), origin != CLOUD) {
+        return refuse("resources", &role.to_string(), "the job has no replica of that role");
     }
     if spec.staged != secrets.contains_key(cluster_train::SECRET) {
         let why = "only the receiver of `paddle cluster_train` can tell where the data is";
@@ -87,6 +92,12 @@ pub(super) fn check(submission: &Submission) -> Result<()> {
         return Err(Error::invalid("the package must be an absolute path").with("package", path));
     }
     Ok(())
+}
+
+/// A role of which the job has none, and has said what each may use.
+fn limited_without_replicas(spec: &JobSpec) -> Option<Role> {
+    let mut unused = Role::ALL.into_iter().filter(|role| spec.replicas(*role) == 0);
+    unused.find(|role| *spec.resources.of(*role) != Resources::default())
 }
 
 /// Refuses a topology whose file is not there, as far as this machine can know: a workspace on ssh

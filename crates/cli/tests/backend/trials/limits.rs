@@ -25,6 +25,9 @@ pub(crate) fn a_field_that_cannot_be_honoured_is_refused_by_name(harness: &dyn H
     refused("registry", |spec| spec.registry = "mine".to_owned());
     refused("queue", |spec| spec.queue = "night".to_owned());
     refused("priority", |spec| spec.priority = Priority::High);
+    refused("resources", |spec| {
+        (spec.pservers, spec.resources.pserver.cpu) = (0, Some(Quantity::whole(1)));
+    });
     refused("master", |spec| {
         spec.program.clear();
         (spec.topology, spec.master) = ("trainer_config.py".to_owned(), true);
