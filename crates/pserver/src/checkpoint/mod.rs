@@ -19,11 +19,12 @@
 //! Damage is told from incompleteness: a cut that lacks manifests was never finished and is passed
 //! over, while bytes that are not what their checksums say are an error that a person has to see,
 //! with an older good checkpoint offered. Reading order: `names`, `manifest`, `section` (pure), then
-//! `write`, `sweep`, `catalogue`, `data`, `read`. The formats are in `docs/checkpoints.md`.
+//! `write`, `sweep`, `catalogue`, `data`, `read`, `mark`. The formats are in `docs/checkpoints.md`.
 
 mod catalogue;
 mod data;
 mod manifest;
+pub(crate) mod mark;
 mod names;
 mod read;
 mod section;

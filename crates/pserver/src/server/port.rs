@@ -3,10 +3,10 @@
 use super::link::Link;
 use super::saver::Saver;
 use super::{Checkpointing, ServerConfig};
-use crate::checkpoint::{self, Directory, Which};
+use crate::checkpoint::{self, Directory, Which, mark};
 use crate::message::{Join, Verb};
 use crate::metrics::Metrics;
-use crate::shard::{CutFacts, Part, Reply, Request, Restore, Saved, Shard};
+use crate::shard::{CutFacts, Part, Reply, Request, Restore, Saved, Shard, epoch_of};
 use contract::ready::Farewell;
 use contract::{Error, Kind, Result};
 use std::cell::{Cell, RefCell};
@@ -98,6 +98,7 @@ struct Port {
 
 /// Where values come from when the first trainer joins.
 struct Source {
+    incarnation: u64,
     folder: Option<PathBuf>,
     /// What this server was told.
     which: Option<Which>,
@@ -109,6 +110,12 @@ impl Restore for Source {
         join: &Join,
         put: &mut dyn FnMut(usize, Part<'_>) -> Result<()>,
     ) -> Result<Option<CutFacts>> {
+        if let Some(folder) = &self.folder {
+            match join.epoch {
+                None => mark::leave(folder, epoch_of(self.incarnation)),
+                Some(epoch) => mark::expect(folder, epoch)?,
+            }
+        }
         let wanted = match join.epoch {
             None => self.which,
             Some(epoch) => {
@@ -154,6 +161,7 @@ impl Port {
         Ok(Port {
             shard: RefCell::new(shard),
             restore: RefCell::new(Source {
+                incarnation: config.incarnation,
                 folder: config.checkpoint.as_ref().map(|checkpoint| checkpoint.folder.clone()),
                 which: config.restore,
             }),

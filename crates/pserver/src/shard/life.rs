@@ -394,7 +394,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
 }
 
 /// What a shard calls its epoch: the life of its process, shortened.
-fn epoch_of(incarnation: u64) -> u32 {
+pub(crate) fn epoch_of(incarnation: u64) -> u32 {
     ((incarnation >> 32) as u32 ^ incarnation as u32).max(1)
 }
 

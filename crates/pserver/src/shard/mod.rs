@@ -16,6 +16,7 @@ mod push;
 mod table;
 
 pub use cut::{CutFacts, Saved, TableFacts};
+pub(crate) use life::epoch_of;
 
 use crate::message::{
     Epoch, Head, Join, Message, Payload, Statistics, Verb, decode_json, encode_json,

@@ -62,11 +62,15 @@ impl Servers {
         let (stop, _) = watch::channel(false);
         let mut servers = Servers { endpoints: Vec::new(), ports, stop, threads: Vec::new() };
         for _ in 0..count {
-            let (first, listeners) = listen((dense + sparse).into());
-            servers.endpoints.push(Endpoint::new("127.0.0.1", first).unwrap());
-            servers.run(listeners, config.clone());
+            servers.add(config);
         }
         servers
+    }
+
+    fn add(&mut self, config: &ServerConfig) {
+        let (first, listeners) = listen((self.ports.dense + self.ports.sparse).into());
+        self.endpoints.push(Endpoint::new("127.0.0.1", first).unwrap());
+        self.run(listeners, config.clone());
     }
 
     fn run(&mut self, listeners: Vec<TcpListener>, config: ServerConfig) {
@@ -572,6 +576,33 @@ async fn a_server_that_was_started_again_alone_is_never_trained_with_the_others(
     assert!(error.message().contains("server was started again"), "{error}");
 }
 
+/// As on machines that have a folder of this name each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_do_not_share_their_checkpoint_folder_are_refused_by_name() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let mut servers = Servers::start(0, 1, 1, &ServerConfig::new(1, 9));
+    let config = |folder: &tempfile::TempDir, incarnation| {
+        let folder = folder.path().to_owned();
+        let checkpoint = Checkpointing { folder, keep: 1, interval: None, disk: None };
+        ServerConfig { checkpoint: Some(checkpoint), ..ServerConfig::new(1, incarnation) }
+    };
+    for (folder, incarnation) in folders.iter().zip([8, 9]) {
+        servers.add(&config(folder, incarnation));
+    }
+    let trainer = servers.config(0, 1, Mode::Sync);
+    let refused = Client::connect(trainer, servers.endpoints.clone()).await.unwrap_err();
+    let refused = refused.to_string();
+    assert!(refused.contains("is not that of server 0"), "{refused}");
+    let named = folders[1].path().display().to_string();
+    assert!(refused.contains(&named), "{refused}");
+    // With one folder all is well, whatever an earlier job has left in it.
+    let mut servers = Servers::start(0, 1, 1, &ServerConfig::new(1, 9));
+    for incarnation in [18, 19] {
+        servers.add(&config(&folders[0], incarnation));
+    }
+    servers.connect(0, 1, Mode::Sync).await.begin().await.unwrap();
+}
+
 /// Neither trainers nor the end of the server wait for a checkpoint that cannot be begun.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_whose_checkpoint_folder_is_gone_trains_on_and_says_so_in_the_end() {
@@ -583,7 +614,7 @@ async fn a_server_whose_checkpoint_folder_is_gone_trains_on_and_says_so_in_the_e
     let servers = Servers::start(1, 1, 1, &config);
     let client = servers.connect(0, 1, Mode::Sync).await;
     client.begin().await.unwrap();
-    std::fs::remove_dir(&place).unwrap();
+    std::fs::remove_dir_all(&place).unwrap();
     std::fs::write(&place, "a file").unwrap();
     client.checkpoint().await.unwrap();
     for number in 0..5 {
