@@ -1,8 +1,9 @@
 //! Runs a plan and compares its outcome with what was asked for.
 
 use crate::conductor::{self, Outcome};
-use crate::plan::{Data, Fault, Plan};
+use crate::plan::{Data, Plan};
 use crate::trainer::Values;
+use crate::witness::Witness;
 use contract::mode::Mode;
 
 /// What happened, or what is wrong.
@@ -19,7 +20,7 @@ pub(crate) fn run(plan: &Plan) -> Result<String, String> {
             return complain(format!("trainers 0 and {rank} have different values in the end"));
         }
     }
-    if let Some(problem) = miscount(plan, values) {
+    if let Some(problem) = miscount(plan, values, &outcome.witness) {
         return complain(problem);
     }
     if plan.mode == Mode::Sync && plan.data == Data::Static && !plan.faults.is_empty() {
@@ -32,7 +33,7 @@ pub(crate) fn run(plan: &Plan) -> Result<String, String> {
 }
 
 /// How often records were applied, if not as often as they should have been.
-fn miscount(plan: &Plan, values: &Values) -> Option<String> {
+fn miscount(plan: &Plan, values: &Values, witness: &Witness) -> Option<String> {
     let counters = values.iter().filter(|(name, _)| !name.starts_with("chaos"));
     let counters: Vec<_> = counters.collect();
     let (_, first) = counters.first()?;
@@ -47,10 +48,14 @@ fn miscount(plan: &Plan, values: &Values) -> Option<String> {
                 ));
             }
             let least = plan.passes as f32;
-            if *count < least || *count > least + repeats_max(plan) {
+            let most = least
+                + match plan.data {
+                    Data::Static => repeats_max(plan),
+                    Data::Master { .. } => witness.repeats_max(record as u64) as f32,
+                };
+            if !(least..=most).contains(count) {
                 return Some(format!(
-                    "record {record} was applied {count} times to {name}, not {least} (to {} more)",
-                    least + repeats_max(plan)
+                    "record {record} was applied {count} times to {name}, not {least} to {most}"
                 ));
             }
         }
@@ -58,21 +63,13 @@ fn miscount(plan: &Plan, values: &Values) -> Option<String> {
     None
 }
 
-/// How often a record may have been applied once more than asked for.
+/// How often a record of data that nobody deals out may have been applied once more than asked for.
 fn repeats_max(plan: &Plan) -> f32 {
-    let is_harmless = |fault: &Fault| matches!(fault, Fault::FullDisk(_) | Fault::SlowDisk(_));
-    let faults = plan.faults.iter().filter(|(_, fault)| !is_harmless(fault)).count();
-    if plan.min_trainers.is_some() {
-        // The last step of a trainer that died may be in some shards only.
-        return 2.0 * faults as f32;
-    }
-    match (plan.mode, plan.data) {
+    match plan.mode {
         // Every step is in all shards or in none, and goes on where it stopped.
-        (Mode::Sync, Data::Static) => 0.0,
-        // Tasks that were open at a fault.
-        (Mode::Sync, Data::Master { .. }) => faults as f32,
-        // Besides, shards cut at different moments.
-        _ => 2.0 * faults as f32,
+        Mode::Sync => 0.0,
+        // Shards cut at different moments.
+        _ => 2.0 * plan.faults.iter().filter(|(_, fault)| !fault.is_harmless()).count() as f32,
     }
 }
 

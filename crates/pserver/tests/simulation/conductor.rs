@@ -4,6 +4,7 @@
 use crate::network::Network;
 use crate::plan::{Data, Fault, Plan, Who};
 use crate::trainer::{self, FIRST_PORT, LINE_BYTES, MASTER, Told, Values, small_limits};
+use crate::witness::Witness;
 use contract::Result;
 use futures_util::future::join_all;
 use master::dataset::Split;
@@ -11,9 +12,9 @@ use master::queue::Rules;
 use master::server::Master;
 use pserver::checkpoint::Which;
 use pserver::server::{Checkpointing, Disk, ServerConfig, serve_port};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
@@ -36,6 +37,8 @@ pub(crate) struct Outcome {
     pub(crate) results: Vec<Option<Values>>,
     /// What happened, and when.
     pub(crate) story: String,
+    /// What trainers did with the tasks of a master.
+    pub(crate) witness: Witness,
 }
 
 struct Conductor<'a> {
@@ -43,6 +46,8 @@ struct Conductor<'a> {
     folder: &'a Path,
     network: Arc<Network>,
     processes: BTreeMap<Who, Process>,
+    /// Ranks of an elastic job that nobody is to have.
+    vacant: BTreeSet<u32>,
     exits: UnboundedSender<Exit>,
     lives: u64,
     epochs: u32,
@@ -51,6 +56,7 @@ struct Conductor<'a> {
     /// Trainers and the master that are to be started again, and when.
     starts: Vec<(Instant, Who)>,
     results: Arc<Mutex<Vec<Option<Values>>>>,
+    witness: Arc<Mutex<Witness>>,
     begun: Instant,
     story: String,
 }
@@ -84,12 +90,14 @@ pub(crate) async fn run(plan: &Plan, folder: &Path) -> std::result::Result<Outco
         folder,
         network: Network::new(plan.seed),
         processes: BTreeMap::new(),
+        vacant: vacant_at_first(plan),
         exits,
         lives: 0,
         epochs: 0,
         noticed: None,
         starts: Vec::new(),
         results: Arc::new(Mutex::new(vec![None; plan.trainers as usize])),
+        witness: Arc::default(),
         begun: Instant::now(),
         story: String::new(),
     };
@@ -101,10 +109,17 @@ pub(crate) async fn run(plan: &Plan, folder: &Path) -> std::result::Result<Outco
     match ended {
         Ok(()) => {
             let results = conductor.results.lock().expect("nobody panics with it").clone();
-            Ok(Outcome { results, story })
+            let witness = std::mem::take(&mut *conductor.witness());
+            Ok(Outcome { results, story, witness })
         }
         Err(problem) => Err(format!("{problem}\n{story}")),
     }
+}
+
+fn vacant_at_first(plan: &Plan) -> BTreeSet<u32> {
+    let last = plan.trainers - 1;
+    let is_enough = plan.min_trainers.is_some_and(|least| (1..=last).contains(&least));
+    (plan.begins_smaller && is_enough).then_some(last).into_iter().collect()
 }
 
 impl Conductor<'_> {
@@ -166,12 +181,13 @@ impl Conductor<'_> {
         let trainers = || self.states(|who| matches!(who, Who::Trainer(_)));
         // Killed behind its goodbye: it had finished.
         let is_done = |state| state == State::Succeeded || (state == State::Killed && has_success);
-        if trainers().all(|(_, state)| is_done(state)) {
+        if trainers().all(|(who, state)| is_done(state) || self.is_vacant(who)) {
             return Ok(true);
         }
         let is_down = |(who, state): &(Who, State)| {
             has_ended_badly(*state)
                 && !(matches!(who, Who::Trainer(_)) && is_done(*state))
+                && !self.is_vacant(*who)
                 && !self.starts.iter().any(|(_, other)| other == who)
         };
         let down: Vec<_> = self.states(|_| true).filter(is_down).collect();
@@ -185,9 +201,17 @@ impl Conductor<'_> {
         Ok(false)
     }
 
+    fn is_vacant(&self, who: Who) -> bool {
+        matches!(who, Who::Trainer(rank) if self.vacant.contains(&rank))
+    }
+
     fn states(&self, is_wanted: impl Fn(Who) -> bool) -> impl Iterator<Item = (Who, State)> {
         let all = self.processes.iter().map(|(who, process)| (*who, process.state));
         all.filter(move |(who, _)| is_wanted(*who))
+    }
+
+    fn witness(&self) -> MutexGuard<'_, Witness> {
+        self.witness.lock().expect("nobody panics with it")
     }
 
     async fn start_epoch(&mut self, restore: Option<Which>) -> std::result::Result<(), String> {
@@ -203,7 +227,9 @@ impl Conductor<'_> {
         }
         sleep(START).await;
         for rank in 0..self.plan.trainers {
-            self.start(Who::Trainer(rank), None);
+            if !self.vacant.contains(&rank) {
+                self.start(Who::Trainer(rank), None);
+            }
         }
         Ok(())
     }
@@ -220,6 +246,9 @@ impl Conductor<'_> {
             Ok(()) => State::Succeeded,
             Err(_) => State::Failed,
         };
+        if outcome.is_err() {
+            self.witness().strike();
+        }
         let text = match outcome {
             Ok(()) => "ends".to_owned(),
             Err(error) => format!("fails: {}", error.chain()),
@@ -229,6 +258,9 @@ impl Conductor<'_> {
     }
 
     fn strike(&mut self, fault: Fault) {
+        if !fault.is_harmless() {
+            self.witness().strike();
+        }
         match fault {
             Fault::Kill(victims) => victims.into_iter().for_each(|who| self.kill(who)),
             Fault::Away(rank, time) => {
@@ -237,6 +269,20 @@ impl Conductor<'_> {
                 if self.processes.get(&who).is_some_and(is_running) {
                     self.kill(who);
                     self.starts.push((Instant::now() + time, who));
+                }
+            }
+            Fault::Leave(rank) => {
+                let left = self.plan.trainers as usize - self.vacant.len() - 1;
+                // Trainer 0 writes the model, so it always comes back.
+                let is_enough = self.plan.min_trainers.is_some_and(|least| left >= least as usize);
+                if rank > 0 && is_enough && self.vacant.insert(rank) {
+                    self.kill(Who::Trainer(rank));
+                    self.starts.retain(|(_, who)| *who != Who::Trainer(rank));
+                }
+            }
+            Fault::Join(rank) => {
+                if self.vacant.remove(&rank) {
+                    self.starts.push((Instant::now(), Who::Trainer(rank)));
                 }
             }
             Fault::Meddle(server) => {
@@ -269,6 +315,7 @@ impl Conductor<'_> {
     }
 
     fn kill_all(&mut self, is_wanted: impl Fn(Who) -> bool) {
+        self.witness().strike();
         let victims: Vec<Who> =
             self.processes.keys().copied().filter(|who| is_wanted(*who)).collect();
         victims.into_iter().for_each(|who| self.kill(who));
@@ -312,8 +359,8 @@ impl Conductor<'_> {
                 Box::pin(serve(plan, network, server, config))
             }
             Who::Trainer(rank) => {
-                let results = Arc::clone(&self.results);
-                Box::pin(trainer::run(Told { plan, network, rank, incarnation, results }))
+                let (results, witness) = (Arc::clone(&self.results), Arc::clone(&self.witness));
+                Box::pin(trainer::run(Told { plan, network, rank, incarnation, results, witness }))
             }
         };
         let exits = self.exits.clone();

@@ -5,7 +5,8 @@
 //! seed gives the same run every time: `make simulate SEED=n` repeats one, `make simulate
 //! SEEDS=10000` tries many. `plan` draws a job and its faults from a seed, `network` carries bytes
 //! late or not at all, `conductor` starts and ends processes as docs/faults.md says launchers do,
-//! `trainer` is the training loop with a model that counts, and `check` compares the outcome.
+//! `trainer` is the training loop with a model that counts, `witness` notes what may be trained twice,
+//! and `check` compares the outcome.
 
 mod check;
 mod conductor;
@@ -13,6 +14,7 @@ mod network;
 mod plan;
 mod random;
 mod trainer;
+mod witness;
 
 use plan::Plan;
 

@@ -17,6 +17,8 @@ pub(crate) struct Plan {
     pub(crate) trainers: u32,
     /// With so many trainers the job goes on; `None` if it needs all.
     pub(crate) min_trainers: Option<u32>,
+    /// The last rank of an elastic job is vacant at first.
+    pub(crate) begins_smaller: bool,
     pub(crate) mode: Mode,
     pub(crate) shapes: Shapes,
     pub(crate) data: Data,
@@ -62,6 +64,10 @@ pub(crate) enum Fault {
     Kill(Vec<Who>),
     /// A trainer is killed and started again only after so long.
     Away(u32, Duration),
+    /// A trainer of an elastic job is killed for good, if there are enough without it.
+    Leave(u32),
+    /// A trainer comes for a rank that is vacant.
+    Join(u32),
     /// A server is killed and started again alone, against the rules; a person notices later.
     Meddle(u32),
     /// All connections of a process break.
@@ -74,6 +80,13 @@ pub(crate) enum Fault {
     FullDisk(Duration),
     /// Writes take so long.
     SlowDisk(Duration),
+}
+
+impl Fault {
+    /// Whether nothing but checkpoints can be lost by it.
+    pub(crate) fn is_harmless(&self) -> bool {
+        matches!(self, Fault::FullDisk(_) | Fault::SlowDisk(_))
+    }
 }
 
 impl Plan {
@@ -101,6 +114,7 @@ impl Plan {
             sparse_ports: random.below(2) as u16,
             trainers,
             min_trainers: is_elastic.then(|| 1 + random.below(trainers.into()) as u32),
+            begins_smaller: is_elastic && random.once_in(2),
             mode,
             shapes: random.choose(&[Shapes::Dense, Shapes::Sparse, Shapes::Mixed]),
             data,
@@ -133,7 +147,11 @@ impl Plan {
         if let (Who::Trainer(rank), Some(_)) = (trainer, self.min_trainers)
             && random.once_in(2)
         {
-            return Fault::Away(rank, time);
+            return match random.below(4) {
+                0 => Fault::Leave(rank),
+                1 => Fault::Join(self.trainers - 1),
+                _ => Fault::Away(rank, time),
+            };
         }
         match random.below(9) {
             0 | 1 => Fault::Kill(vec![server]),
@@ -179,7 +197,7 @@ impl Plan {
             parameters.extend(["count", "again", "chaos", "b"].map(dense));
         }
         if self.shapes != Shapes::Dense {
-            parameters.extend(["count.rows", "chaos.rows"].map(sparse));
+            parameters.extend(["count.rows", "again.rows", "chaos.rows"].map(sparse));
         }
         let optimizer = r#"{"learning_rate": 1.0, "rule": {"name": "momentum"}}"#;
         let optimizer = serde_json::from_str(optimizer).expect("a valid optimizer");

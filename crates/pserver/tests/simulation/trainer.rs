@@ -9,13 +9,14 @@
 
 use crate::network::{Network, Way};
 use crate::plan::{Data, Plan, Who};
+use crate::witness::Witness;
 use contract::Result;
 use contract::port::{Endpoint, Ports};
 use master::client::Next;
 use master::task::Task;
 use pserver::client::{Client, ClientConfig, Part, Pull, PullStyle, Retry, Value};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use table::gradient::Gradient;
 use table::model::{Model, ModelIndex, Shape};
@@ -35,6 +36,13 @@ pub(crate) struct Told {
     pub(crate) incarnation: u64,
     /// Where trainers put what they have in the end.
     pub(crate) results: Arc<Mutex<Vec<Option<Values>>>>,
+    pub(crate) witness: Arc<Mutex<Witness>>,
+}
+
+impl Told {
+    fn witness(&self) -> MutexGuard<'_, Witness> {
+        self.witness.lock().expect("nobody panics with it")
+    }
 }
 
 pub(crate) const MASTER: &str = "master:8080";
@@ -171,6 +179,7 @@ impl Trainer {
         };
         let client = master::client::Client::connect(config, &MASTER.parse()?).await?;
         let restored = self.client.restored();
+        self.told.witness().go_back(restored.epoch, restored.cut);
         client.reopen(restored.cut, restored.epoch.into()).await?;
         Ok(Some(client))
     }
@@ -196,6 +205,7 @@ impl Trainer {
                 }
                 match next {
                     Next::Task(task) => {
+                        self.told.witness().begin(records_of(&task));
                         records.extend(records_of(&task).map(|record| (record, None)));
                         let last = records.back_mut().expect("a task has records");
                         last.1 = Some(task);
@@ -225,7 +235,11 @@ impl Trainer {
     async fn finish(&self, master: &master::client::Client, task: Option<Task>) -> Result<()> {
         let Some(task) = task else { return Ok(()) };
         let cut = self.client.position().cut + 1;
-        master.finish(task.lease(), Some(cut)).await.map(|_| ())
+        self.told.witness().claim(cut);
+        if master.finish(task.lease(), Some(cut)).await? {
+            self.told.witness().finish(records_of(&task));
+        }
+        Ok(())
     }
 
     async fn step(&mut self, record: u64, known: &[u64]) -> Result<()> {

@@ -109,7 +109,8 @@ impl Told {
         }
         if self.has_sparse {
             let shape = Shape::Sparse { width: 1, rows: Some(1 << 20) };
-            parameters.extend(["count.rows", "drift.rows"].map(|name| parameter(name, shape)));
+            let names = ["count.rows", "again.rows", "drift.rows"];
+            parameters.extend(names.map(|name| parameter(name, shape)));
         }
         let optimizer = r#"{"learning_rate": 1.0, "rule": {"name": "momentum"}}"#;
         Model { seed: 1, optimizer: serde_json::from_str(optimizer).unwrap(), parameters }
