@@ -29,6 +29,10 @@ def remember(record):
     return [number]
 
 def act(event):
+    if what == "end" and rank == "0" and isinstance(event, paddle.event.EndPass):
+        if event.pass_id == 1 and paddle.job.attempt == 0:
+            os._exit(1)
+        pathlib.Path(f"saved-{event.pass_id}").touch()
     if not isinstance(event, paddle.event.EndIteration):
         return
     if what == "die" and rank == "1" and event.batch_id == 2:
@@ -74,6 +78,12 @@ def test_the_others_train_what_a_dead_trainer_had_not_finished(folder):
     assert min(found) >= 2
     # Only what was open at the death was read again.
     assert sum(found) - 2 * RECORDS < RECORDS // 4
+
+
+def test_the_model_is_saved_by_a_trainer_0_that_died_when_the_last_pass_had_ended(folder):
+    processes.run(folder, "paddle", "launch", *FLAGS, "--", "python", "train.py", WHAT="end")
+    assert sorted(file.name for file in folder.glob("saved-*")) == ["saved-0", "saved-1"]
+    assert counts(folder) == [2] * RECORDS
 
 
 def test_a_trainer_that_is_added_takes_its_share(folder):
