@@ -404,7 +404,8 @@ impl Backend for Kubernetes {
             self.check(submission)?;
             let packed = match (&submission.package, package) {
                 (Package::Dispatch(manifest), Some(folder)) => {
-                    Some(package::pack(manifest, folder)?)
+                    let (manifest, folder) = (manifest.clone(), folder.to_owned());
+                    Some(blocking(move || package::pack(&manifest, &folder)).await?)
                 }
                 (Package::Dispatch(_), None) => {
                     return Err(Error::invalid("a package that is dispatched needs its directory"));
@@ -522,7 +523,7 @@ fn figures(submission: &Submission, trainers: u32) -> Result<Vec<figures::Source
     Ok(sources)
 }
 
-/// Reads files where that may take its time.
+/// Reads files, where that keeps nobody else waiting.
 async fn blocking<T: Send + 'static>(
     read: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
