@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 
+import numpy as np
 import sampling
 import scaling
 
@@ -24,7 +25,9 @@ PADDLEPADDLE = ["paddlepaddle==2.6.2", "numpy<2", "protobuf==4.25.3", "setuptool
 PARTS = 20
 CORES = os.cpu_count() or 1
 JOBS = {"1 + 2": (1, 2), "2 + 2": (2, 2)}
-SECTIONS = ("speed", "auc", "growth", "profile", "scaling")
+SECTIONS = ("speed", "threads", "auc", "growth", "profile", "scaling")
+# Where others take part.
+SECTIONS_WITH_PEERS = {"speed", "auc"}
 MIB = 1 << 20
 
 
@@ -39,9 +42,11 @@ def options(parser):
 
 def run(bench):
     given = bench.options
-    world = World(bench)
     sections = given.only or SECTIONS
-    costs = speed(bench, world) if {"speed", "scaling"} & set(sections) else None
+    world = World(bench, has_peers=bool(SECTIONS_WITH_PEERS & set(sections)))
+    rounds = speed(bench, world) if "speed" in sections else None
+    if "threads" in sections:
+        threads(bench, world)
     if "auc" in sections:
         areas(bench, world)
     if "growth" in sections:
@@ -50,18 +55,24 @@ def run(bench):
         words = world.ours("1 + 2", world.timed).args[0]
         sampling.report(bench, lambda prefix: watched([*prefix, *words]))
     if "scaling" in sections:
-        scaling.report(bench, costs)
+        own = "ours, 1 + 2"
+        if rounds is None:
+            job = world.ours("1 + 2", world.timed)
+            rounds = bench.alternate({own: job}, rounds=3, warm_up=0)
+        scaling.report(bench, rounds, own)
 
 
 class World:
     """The data, and the commands that train on it."""
 
-    def __init__(self, bench):
+    def __init__(self, bench, has_peers):
         given = bench.options
         self.folder = bench.scratch
         self.rows = given.rows or bench.size(2_000_000, smoke=20 * 512)
-        self.torch = given.torch_python or bench.large_environment("torch", TORCH)
-        self.paddle = given.paddle_python or bench.large_environment("paddle", PADDLEPADDLE)
+        self.torch = self.paddle = None
+        if has_peers:
+            self.torch = given.torch_python or bench.large_environment("torch", TORCH)
+            self.paddle = given.paddle_python or bench.large_environment("paddle", PADDLEPADDLE)
         self.clicks = self.generated("click", self.rows)
         self.timed_parts = 4
         if given.timed_rows:
@@ -82,12 +93,20 @@ class World:
         )
         return self.folder / name
 
-    def ours(self, job, folder, mode="async", batch=512, wire="f32"):
+    def ours(self, job, folder, mode="async", batch=512, wire="f32", ports=None):
         servers, trainers = JOBS[job]
         flags = [f"--pservers={servers}", f"--trainers={trainers}", f"--mode={mode}", "--quiet"]
         # A thread serves a port: as many of each kind, on all servers, as there are cores.
-        ports = max(1, CORES // servers)
+        ports = ports or max(1, CORES // servers)
         flags += [f"--ports_num={ports}", f"--ports_num_for_sparse={ports}"]
+        return self.launched(flags, folder, batch, wire)
+
+    def alone(self, folder, count):
+        """One process without servers, and so many threads that compute."""
+        flags = ["--pservers=0", "--trainers=1", f"--trainer_count={count}", "--quiet"]
+        return self.launched(flags, folder)
+
+    def launched(self, flags, folder, batch=512, wire="f32"):
         program = [sys.executable, HERE / "ours.py", "train", f"{folder}/part-*"]
         program += [f"--batch={batch}", f"--wire={wire}"]
         launch = [PADDLE, "launch", *flags, "--", *program, "--out"]
@@ -143,11 +162,21 @@ def watched(command):
         found["bytes"] = used["loopback_bytes"] / rows
     for role, memory_bytes in used["memory_bytes"].items():
         found[f"{role} memory"] = memory_bytes / MIB
-    for role, seconds in used["processor_seconds"].items():
-        found[f"{role} seconds"] = seconds / rows
-    # Of the pass alone: a trainer has begun by then, which takes as long as some thousand samples.
+    # Of the pass alone: processes have begun by then, which takes as long as some thousand samples.
     found["trainer seconds"] = sum(result["processor_seconds"] for result in results) / rows
+    if "pserver" in used["memory_bytes"]:
+        begin = min(result["began"] for result in results)
+        end = max(result["began"] + result["seconds"] for result in results)
+        found["pserver seconds"] = server_seconds(used["moments"], begin, end) / rows
     return found
+
+
+def server_seconds(moments, begin, end):
+    """What servers used between two moments, of which others were looked at."""
+    known = [at for at, _ in moments]
+    used = [seconds.get("pserver", 0.0) for _, seconds in moments]
+    before, after = np.interp([begin, end], known, used)
+    return float(after - before)
 
 
 def together(command, count):
@@ -170,7 +199,7 @@ def read_results(out):
 
 
 def speed(bench, world):
-    """Samples a second of all systems, in turns; what they used; our costs for `scaling`."""
+    """Samples a second of all systems, in turns, and what they used."""
     bench.section(f"Speed: passes over {world.timed_rows:,} rows, async")
     steps = bench.size(300, smoke=2)
     contenders = {f"ours, {job}": world.ours(job, world.timed) for job in JOBS}
@@ -200,7 +229,24 @@ def speed(bench, world):
                 ratio = rounds.ratio(own, name, "rate")
                 table.row([job, shown, *figures], ratio, at_least(aim) if aim else None)
     used(bench, rounds, contenders)
-    return scaling.Costs.of(rounds, "ours, 1 + 2", "ours, 2 + 2")
+    return rounds
+
+
+def threads(bench, world):
+    """What a second thread brings a trainer, and a second port of each kind a server."""
+    bench.section(f"Threads: passes over {world.timed_rows:,} rows")
+    pairs = {
+        "threads of one process, without servers": [world.alone(world.timed, n) for n in (1, 2)],
+        "ports of each kind, 1 + 2, async": [
+            world.ours("1 + 2", world.timed, ports=n) for n in (1, 2)
+        ],
+    }
+    columns = ["two instead of one", "with one, samples/s", "with two, samples/s"]
+    table = bench.table(columns)
+    for what, jobs in pairs.items():
+        rounds = bench.alternate(dict(zip("12", jobs, strict=True)), rounds=3, warm_up=0)
+        figures = [rounds.figure(each, "rate") for each in "12"]
+        table.row([what, *figures], rounds.ratio("2", "1", "rate"))
 
 
 def used(bench, rounds, contenders):

@@ -66,6 +66,7 @@ def train(arguments):
             passes.append((name, paddle.job.trainers * clock.rows / clock.seconds))
     return {
         "rows": clock.rows,
+        "began": clock.begin,
         "seconds": clock.seconds,
         "processor_seconds": clock.processor_seconds,
         "auc": clock.auc,

@@ -122,7 +122,7 @@ def run(pattern, out):
     dataset.set_filelist(files)
     start, processor_start = time.perf_counter(), time.process_time()
     executor.train_from_dataset(program=paddle.static.default_main_program(), dataset=dataset)
-    result = {"rows": rows, "seconds": time.perf_counter() - start}
+    result = {"rows": rows, "began": start, "seconds": time.perf_counter() - start}
     result["processor_seconds"] = time.process_time() - processor_start
     result["auc"] = auc(paddle, histograms)
     pathlib.Path(out, f"trainer-{fleet.worker_index()}.json").write_text(json.dumps(result))

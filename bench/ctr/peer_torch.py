@@ -75,7 +75,7 @@ def train(folder, rows):
     seconds = time.perf_counter() - start
     processor_seconds = time.process_time() - processor_start
     area = auc(label.numpy(), torch.cat(scores).numpy())
-    found = {"rows": len(label), "seconds": seconds, "auc": area}
+    found = {"rows": len(label), "began": start, "seconds": seconds, "auc": area}
     return found | {"processor_seconds": processor_seconds}
 
 

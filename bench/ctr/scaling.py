@@ -7,7 +7,9 @@ Assumptions, all here:
   a factor that varies by 10 % from step to step (log-normal). It waits for its values: that rows
   are pushed and pulled while the next step is computed is left out, as dense values are waited for.
 - A server has one core. Keys and dense elements are dealt out evenly, so each of P servers has
-  1/P of a step's work, and a fixed cost per request, which trainers pay too.
+  1/P of a step's work, and a fixed cost per request, which trainers pay too: what an exchange of
+  one value and one row takes (`request.py`). The difference between jobs with one server and with
+  two is smaller than the noise of both.
 - Trainers and servers each have a network of 10 Gbit/s to themselves, and 100 µs between them.
 - There are as many servers as keep their cores and networks at most 70 % busy.
 - Sync: a step ends when the slowest trainer has pushed. Async: no trainer waits for another.
@@ -20,15 +22,20 @@ accuracy by stale gradients.
 import dataclasses
 import heapq
 import math
+import pathlib
 import random
+import sys
+
+from harness import Program
 
 BATCH = 512
+REQUEST = pathlib.Path(__file__).resolve().with_name("request.py")
 NETWORK_BYTES_PER_SECOND = 10e9 / 8
 DELAY_SECONDS = 100e-6
 BUSY_MAX = 0.7
 VARIATION = 0.1
-# What a request costs either side when the runs show no difference between one and two servers.
-REQUEST_SECONDS_MIN = 10e-6
+# A request that takes more of a step's processor time was not measured alone.
+REQUEST_SHARE_MAX = 0.02
 TRAINERS = (2, 8, 32, 100, 320, 1000)
 # Servers are alike; a step waits for the slowest of at most so many that are simulated.
 SERVERS_SIMULATED = 8
@@ -44,24 +51,19 @@ class Costs:
     request_seconds: float
 
     @classmethod
-    def of(cls, rounds, one_server, two_servers):
-        """From the figures of our own jobs, with one server and with two."""
-        found = {
-            (job, figure): rounds.figure(job, figure).median
-            for job in (one_server, two_servers)
-            for figure in ("trainer seconds", "pserver seconds")
-        }
-        more = sum(found[two_servers, each] - found[one_server, each] for each in SIDES) * BATCH
-        has_bytes = all("bytes" in answer for answer in rounds.answers[one_server])
+    def of(cls, rounds, job, request_seconds):
+        """From the figures of a job of ours, and those of a request."""
+        sides = [rounds.figure(job, f"{role} seconds").median for role in ("trainer", "pserver")]
+        has_bytes = all("bytes" in answer for answer in rounds.answers[job])
+        share = request_seconds / (BATCH * sum(sides))
+        if share > REQUEST_SHARE_MAX:
+            raise ValueError(
+                f"a request of {request_seconds * 1e6:.0f} µs would be {share:.0%} of a step, more "
+                f"than {REQUEST_SHARE_MAX:.0%}; measure again on a machine that is quiet"
+            )
         return cls(
-            trainer_seconds=found[one_server, "trainer seconds"],
-            server_seconds=found[one_server, "pserver seconds"],
-            bytes=rounds.figure(one_server, "bytes").median if has_bytes else 0.0,
-            request_seconds=max(more / 2, REQUEST_SECONDS_MIN),
+            *sides, rounds.figure(job, "bytes").median if has_bytes else 0.0, request_seconds
         )
-
-
-SIDES = ("trainer seconds", "pserver seconds")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,10 +137,19 @@ def simulate(costs, job, is_sync, steps=20):
     return done * BATCH / ended
 
 
-def report(bench, costs):
+def measure_request(bench):
+    """Processor seconds of either side, which are about the same."""
+    count = bench.size(5000, smoke=200)
+    with Program([sys.executable, REQUEST]) as program:
+        rounds = bench.alternate({"request": lambda: program.round(str(count))})
+    return sum(rounds.figure("request", side).median for side in ("trainer", "server")) / 2
+
+
+def report(bench, rounds, job):
     bench.section("From 2 to 1000 trainers, on paper and simulated")
+    costs = Costs.of(rounds, job, measure_request(bench))
     bench.say(
-        f"\nFrom the costs above: {costs.trainer_seconds * 1e6:.1f} µs of a trainer's core, "
+        f"\nFrom the costs of {job}: {costs.trainer_seconds * 1e6:.1f} µs of a trainer's core, "
         f"{costs.server_seconds * 1e6:.1f} µs of a server's, {costs.bytes:,.0f} bytes a sample, "
         f"{costs.request_seconds * 1e6:.0f} µs a request. Assumptions: `bench/ctr/scaling.py`."
     )

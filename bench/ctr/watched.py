@@ -1,9 +1,11 @@
 """Runs a command and notes what it used: `watched.py (alone | shared) OUT COMMAND…`.
 
 Writes OUT/used.json: bytes over loopback (headers included), and by role of the replicas the peak
-memory of one process, and the processor seconds of all. Roles are what TRAINING_ROLE says, which
-both systems set; PyTorch's one process is a trainer. `alone`: it was started by `unshare --net`, so
-that the network has to be set up first, and its bytes are nobody else's; else they are not noted.
+memory of one process, and the processor seconds of all, with the moments (of the clock that
+`time.perf_counter` reads in every process) at which they had used them. Roles are what
+TRAINING_ROLE says, which both systems set; PyTorch's one process is a trainer. `alone`: it was
+started by `unshare --net`, so that the network has to be set up first, and its bytes are nobody
+else's; else they are not noted.
 """
 
 import fcntl
@@ -14,6 +16,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 
 SIOCSIFFLAGS = 0x8914
 IFF_UP = 1
@@ -27,22 +30,30 @@ def main(network, out, *command):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
             fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
     process = subprocess.Popen(command)
-    seen = {}
+    seen, moments = {}, []
     while True:
         look(process.pid, seen)
+        moments.append((time.perf_counter(), by_role(seen)))
         try:
             code = process.wait(SAMPLE_SECONDS)
             break
         except subprocess.TimeoutExpired:
             continue
     used = {"loopback_bytes": loopback_bytes() if is_alone else None}
-    used |= {"memory_bytes": {}, "processor_seconds": {}}
-    for role, memory_bytes, seconds in seen.values():
+    used |= {"memory_bytes": {}, "moments": moments}
+    for role, memory_bytes, _ in seen.values():
         most = used["memory_bytes"].get(role, 0)
         used["memory_bytes"][role] = max(most, memory_bytes)
-        used["processor_seconds"][role] = used["processor_seconds"].get(role, 0) + seconds
     pathlib.Path(out, "used.json").write_text(json.dumps(used))
     return code
+
+
+def by_role(seen):
+    """The processor seconds so far of all that have a role, and of those that had one."""
+    totals = {}
+    for role, _, seconds in seen.values():
+        totals[role] = totals.get(role, 0) + seconds
+    return totals
 
 
 def look(root, seen):

@@ -12,9 +12,10 @@ CTR = pathlib.Path(__file__).resolve().parents[2] / "bench" / "ctr"
 @pytest.fixture(autouse=True)
 def beside(monkeypatch):
     """Its modules import one another by their plain names."""
-    monkeypatch.syspath_prepend(str(CTR))
+    for folder in (CTR.parent, CTR):
+        monkeypatch.syspath_prepend(str(folder))
     yield
-    for name in ("generate", "ours", "sampling", "scaling"):
+    for name in ("benchmark", "generate", "ours", "sampling", "scaling"):
         sys.modules.pop(name, None)
 
 
@@ -85,6 +86,25 @@ def test_waiting_for_the_slowest_trainer_costs_speed():
     job = scaling.plan(costs, 100)
     free, in_step = (scaling.simulate(costs, job, is_sync) for is_sync in (False, True))
     assert 0.3 * free < in_step < free <= 1.1 * job.rate
+
+
+def test_a_request_that_would_be_a_large_part_of_a_step_is_refused():
+    import scaling
+
+    from harness.rounds import Rounds
+
+    answer = {"trainer seconds": 50e-6, "pserver seconds": 10e-6, "bytes": 8e3}
+    rounds = Rounds({"ours": [answer]})
+    assert scaling.Costs.of(rounds, "ours", 2e-4).request_seconds == 2e-4
+    with pytest.raises(ValueError, match="1318 µs would be 4% of a step"):
+        scaling.Costs.of(rounds, "ours", 1318e-6)
+
+
+def test_servers_are_charged_for_the_pass_and_not_for_their_start():
+    import benchmark
+
+    moments = [(10.0, {}), (11.0, {"pserver": 2.0}), (13.0, {"pserver": 4.0, "trainer": 9.0})]
+    assert benchmark.server_seconds(moments, 11.5, 12.5) == pytest.approx(1.0)
 
 
 def test_samples_are_counted_between_the_first_step_and_the_last():
