@@ -90,7 +90,7 @@ def test_what_a_queue_or_a_store_does_not_allow_is_refused(receiver, store, tmp_
     assert "'_'" not in refused(name="a b")
     output = receiver.run("paddlecloud", "get", "queues")[1]
     assert re.search(r"fcr-slow +local +99:59:59 +any\n", output), output
-    assert "TCP alone" in refused("--rdma_tcp", "rdma")
+    assert "use predict_output_dir" in refused("--predict_file", "a")
 
 
 HOSTILE = {
