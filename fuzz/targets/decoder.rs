@@ -1,6 +1,6 @@
 //! The decoders of `e2e/tests/decoders.rs` for libFuzzer, which finds its way by the branches that
-//! are taken. `FUZZ_DECODER` names one; without it the first bytes choose. Model files are left out:
-//! they would bring the tensor library, which takes long to build with sanitizers.
+//! are taken. `FUZZ_DECODER` names one; without it the first bytes choose. Model files have a target
+//! of their own, `model`.
 #![no_main]
 
 #[path = "../../e2e/tests/decoders"]
@@ -26,6 +26,8 @@ static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         control::conf_py(),
         control::job_spec(),
         control::last_line(),
+        control::machine_reply(),
+        control::machine_request(),
         control::readiness_line(),
         control::supervisor_command(),
         control::supervisor_event(),
@@ -36,6 +38,7 @@ static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         data::recordio_file(),
         network::client_stream(),
         network::join(),
+        network::joined(),
         network::payload(),
         network::refusal(),
         network::server_stream(),

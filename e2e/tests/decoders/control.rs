@@ -6,6 +6,7 @@ use contract::job::JobSpec;
 use contract::ready::{Farewell, Ready};
 use contract::{Error, Kind, Result};
 use scheduler::ssh::conf::Conf;
+use scheduler::ssh::message::{self, Reply, Request};
 use scheduler::supervisor::message::{Command, Event, decode};
 
 fn text(bytes: &[u8]) -> Result<&str> {
@@ -67,6 +68,43 @@ pub(crate) fn conf_py() -> Row {
         rounds: 20_000,
         bytes_max: 4 << 20,
     }
+}
+
+/// What a conductor asks an ssh machine.
+pub(crate) fn machine_request() -> Row {
+    let probe = r#"{"probe":{"nic":"eth0","root_dir":"/w","will_copy":true}}"#;
+    let gather = r#"{"gather":{"name":"log"}}"#;
+    let kill = r#"{"kill":{"root_dir":"/w","directory":null}}"#;
+    Row {
+        name: "request to a machine",
+        samples: lines(&[probe, gather, kill]),
+        decode: |bytes| read(message::read::<Request>(&mut &*bytes)),
+        rounds: 10_000,
+        bytes_max: 1 << 20,
+    }
+}
+
+/// What an ssh machine answers.
+pub(crate) fn machine_reply() -> Row {
+    let opened = r#"{"paddle_node":{"version":1,"release":"0.1.0"}}"#;
+    let probed = r#"{"probed":{"address":"10.0.0.5","root_dir":"/w","has_rsync":true,"search_path":"/bin"}}"#;
+    let needed = r#"{"needed":{"paths":["train.py"]}}"#;
+    let gathered = r#"{"gathered":{"manifest":null,"passed_over":["a socket"]}}"#;
+    let failed = r#"{"failed":{"message":"no","is_invalid":false}}"#;
+    Row {
+        name: "reply of a machine",
+        samples: lines(&[opened, probed, needed, gathered, failed]),
+        decode: |bytes| read(message::read::<Reply>(&mut &*bytes)),
+        rounds: 10_000,
+        bytes_max: 1 << 20,
+    }
+}
+
+fn read<T>(line: impl Future<Output = Result<Option<T>>>) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .map_err(|source| Error::io("cannot start a runtime", source))?;
+    runtime.block_on(line).map(drop)
 }
 
 /// What a conductor says to a supervisor.

@@ -3,7 +3,7 @@
 
 use super::harness::Row;
 use contract::{Error, Kind, Result};
-use pserver::message::{EntryHead, Head, Join, Payload, decode_json, encode_heads};
+use pserver::message::{EntryHead, Head, Join, Joined, Payload, decode_json, encode_heads};
 use tokio::io::AsyncWriteExt;
 use wire::{Acceptor, Connector, Endpoint, Limits, Receiver, Service};
 
@@ -171,6 +171,21 @@ pub(crate) fn join() -> Row {
         },
         rounds: 10_000,
         bytes_max: 4 << 20,
+    }
+}
+
+/// What a server tells a trainer that joins.
+pub(crate) fn joined() -> Row {
+    let begun = r#"{"needs_values":false,"version":5,"pass":1,"sequence":9,"epoch":{"number":3,
+        "cut":2,"has_begun":true},"is_in_step":true,"steps":6,"batches":6,"is_resting":false,
+        "has_left":false,"can_cut":true,"announced":[3,8],"cut":2,"synchronized":0,
+        "is_elastic":false}"#;
+    Row {
+        name: "answer to a join",
+        samples: vec![begun.as_bytes().to_vec()],
+        decode: |bytes| decode_json::<Joined>(bytes).map(drop),
+        rounds: 10_000,
+        bytes_max: 1 << 20,
     }
 }
 

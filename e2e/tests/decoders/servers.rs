@@ -39,12 +39,12 @@ impl Restore for Nothing {
     }
 }
 
-/// A shard with one trainer, which has joined and begun.
-fn shard() -> Shard<u64, Vec<u8>> {
+/// A shard with one trainer, which has joined and begun; in an elastic job there may be another.
+fn shard(is_elastic: bool) -> Shard<u64, Vec<u8>> {
     let config = ShardConfig {
         incarnation: 1,
-        trainers: 1,
-        min_trainers: None,
+        trainers: 1 + u32::from(is_elastic),
+        min_trainers: is_elastic.then_some(1),
         trainer_timeout: Duration::from_secs(3600),
         join_timeout: Duration::from_secs(3600),
         stall_timeout: Duration::from_secs(3600),
@@ -55,9 +55,9 @@ fn shard() -> Shard<u64, Vec<u8>> {
         preset: None,
     };
     let mut shard = Shard::new(config, Metrics::new(0), Instant::now());
-    for (verb, body) in
-        [(Verb::Join, JOIN.as_bytes().to_vec()), (Verb::Begin, encode_heads(HEAD, &[]))]
-    {
+    let trainers = format!("\"trainers\":{},", 1 + u32::from(is_elastic));
+    let join = JOIN.replace("\"trainers\":1,", &trainers).into_bytes();
+    for (verb, body) in [(Verb::Join, join), (Verb::Begin, encode_heads(HEAD, &[]))] {
         ask(&mut shard, verb, body).unwrap();
     }
     shard
@@ -96,25 +96,50 @@ fn push() -> Vec<u8> {
 /// Requests to a shard: whatever comes, it serves the next.
 pub(crate) fn shard_request() -> Row {
     let pull = EntryHead { parameter: 1, keys: 3, ..EntryHead::default() };
+    let set = EntryHead { parameter: 1, keys: 1, values: 16, ..EntryHead::default() };
+    let released = EntryHead { keys: 2, ..EntryHead::default() };
+    let alone = [
+        (Verb::FinishPass, HEAD),
+        (Verb::Heartbeat, HEAD),
+        (Verb::Synchronize, Head { version: 1, ..HEAD }),
+        (Verb::Cut, HEAD),
+        (Verb::Rest, HEAD),
+        (Verb::Wake, Head { version: 3, ..HEAD }),
+        (Verb::Abandon, HEAD),
+        (Verb::Goodbye, HEAD),
+        (Verb::Goodbye, Head { flags: 1, ..HEAD }),
+    ];
+    let alone = alone.map(|(verb, head)| request(verb, encode_heads(head, &[])));
     Row {
         name: "request to a parameter server",
         samples: vec![
             request(Verb::Push, push()),
             request(Verb::Pull, body(HEAD, &[pull], &[1, 2, 3], &[])),
             request(Verb::Scan, body(Head { samples: 10, ..HEAD }, &[pull], &[1, 2, 3], &[])),
-            request(Verb::Heartbeat, encode_heads(HEAD, &[])),
             request(Verb::Join, JOIN.as_bytes().to_vec()),
-            request(Verb::FinishPass, encode_heads(HEAD, &[])),
-        ],
+            request(Verb::Set, body(HEAD, &[set], &[7], &[0.5; 16])),
+            request(Verb::Members, body(Head { version: 1, ..HEAD }, &[released], &[1, 77], &[])),
+        ]
+        .into_iter()
+        .chain(alone)
+        .collect(),
         decode: |bytes| {
             let (code, body) =
                 bytes.split_first_chunk().ok_or_else(|| Error::new(Kind::Damaged, "no verb"))?;
             let verb = Verb::decode(u16::from_le_bytes(*code))?;
-            let mut shard = shard();
-            let outcome = ask(&mut shard, verb, body.to_vec());
-            shard.tick(Instant::now());
-            ask(&mut shard, Verb::Statistics, Vec::new())?;
-            outcome
+            let [fixed, elastic] = [false, true].map(|is_elastic| {
+                let mut shard = shard(is_elastic);
+                let outcome = ask(&mut shard, verb, body.to_vec());
+                shard.tick(Instant::now());
+                // Unless it was asked to give the job up, it serves whoever comes next.
+                if shard.failure().is_some() {
+                    return Ok(());
+                }
+                ask(&mut shard, Verb::Statistics, Vec::new()).unwrap();
+                outcome
+            });
+            // Some requests are for one of them.
+            fixed.or(elastic)
         },
         rounds: 5000,
         bytes_max: 64 << 20,
@@ -125,7 +150,7 @@ pub(crate) fn shard_request() -> Row {
 pub(crate) fn checkpoint() -> Row {
     let folder = tempfile::tempdir().unwrap();
     let join: Join = decode_json(JOIN.as_bytes()).unwrap();
-    let mut shard = shard();
+    let mut shard = shard(false);
     ask(&mut shard, Verb::Push, push()).unwrap();
     assert!(shard.begin_last_cut());
     let mut writer = Writer::new(folder.path(), 1, &join).unwrap();
