@@ -184,10 +184,12 @@ impl Conductor<'_> {
         if trainers().all(|(who, state)| is_done(state) || self.is_vacant(who)) {
             return Ok(true);
         }
+        let is_wanted_no_more = |who, state| {
+            self.is_vacant(who) || matches!(who, Who::Trainer(_)) && is_done(state)
+        };
         let is_down = |(who, state): &(Who, State)| {
             has_ended_badly(*state)
-                && !(matches!(who, Who::Trainer(_)) && is_done(*state))
-                && !self.is_vacant(*who)
+                && !is_wanted_no_more(*who, *state)
                 && !self.starts.iter().any(|(_, other)| other == who)
         };
         let down: Vec<_> = self.states(|_| true).filter(is_down).collect();
