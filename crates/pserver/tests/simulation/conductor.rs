@@ -184,9 +184,8 @@ impl Conductor<'_> {
         if trainers().all(|(who, state)| is_done(state) || self.is_vacant(who)) {
             return Ok(true);
         }
-        let is_wanted_no_more = |who, state| {
-            self.is_vacant(who) || matches!(who, Who::Trainer(_)) && is_done(state)
-        };
+        let is_wanted_no_more =
+            |who, state| self.is_vacant(who) || matches!(who, Who::Trainer(_)) && is_done(state);
         let is_down = |(who, state): &(Who, State)| {
             has_ended_badly(*state)
                 && !is_wanted_no_more(*who, *state)
