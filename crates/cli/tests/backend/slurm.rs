@@ -6,6 +6,8 @@ use super::job::{Harness, Job, signal, wait_until};
 use super::places::Slurm;
 use super::slurm_cluster::{self, Cluster};
 use contract::Kind;
+use contract::job::{Priority, Resources};
+use contract::quantity::Quantity;
 use contract::state::JobState;
 use scheduler::Backend;
 use scheduler::ssh::package::Manifest;
@@ -457,15 +459,57 @@ fn a_program_that_nodes_do_not_see_is_not_run_in_another_directory() {
     assert!(record.reason.contains("is not the one here"), "{}", record.reason);
 }
 
+/// Of the two devices of a node each of two trainers gets one, and another job waits for them.
+#[test]
+fn trainers_get_devices_of_their_own_of_those_that_slurm_gives() {
+    let Some(slurm) = Slurm::find() else { return };
+    let script = "echo $CUDA_VISIBLE_DEVICES; touch started-$PADDLE_TRAINER_ID; \
+                  until [ -e go ]; do sleep 0.01; done";
+    let job = |id: &str, count| {
+        let mut job = named(Job::new(&slurm, count, script), id).with(|spec| {
+            spec.priority = Priority::Low;
+            spec.resources.pserver.memory = Some("512Mi".parse().unwrap());
+            spec.resources.trainer = Resources {
+                cpu: Some(Quantity::whole(2)),
+                memory: Some("1Gi".parse().unwrap()),
+                gpu: Quantity::whole(1),
+            };
+        });
+        place(&mut job).nodes = 1;
+        place(&mut job).constraint = "n0".to_owned();
+        job
+    };
+    let (first, second) = (job("gpus-1", 2), job("gpus-2", 1));
+    first.submit().await_file(0, "started-0");
+    first.await_file(0, "started-1");
+    let asked = slurm.0.call("squeue", &["-h", "-o", "%b %y %m %C", "--name=gpus-1"]);
+    // Two trainers with two servers, each of which counts as a core.
+    assert_eq!(asked.trim(), "gres:gpu:2 10000 3G 6");
+    second.submit();
+    second.wait_until("it waits for devices", || {
+        let record = second.observe();
+        assert_eq!(record.state, JobState::Pending, "{record:#?}");
+        record.reason.contains("in use")
+    });
+    first.write(0, "go", "");
+    assert_eq!(first.await_end().state, JobState::Succeeded);
+    let mut given = [0, 1].map(|rank| first.text(&format!("trainer-{rank}")));
+    given.sort_unstable();
+    assert_eq!(given, ["0\n", "1\n"]);
+    second.write(0, "go", "");
+    assert_eq!(second.await_end().state, JobState::Succeeded);
+}
+
 #[test]
 fn devices_that_no_node_has_are_refused_by_slurm() {
     let Some(slurm) = Slurm::find() else { return };
     let job = named(Job::new(&slurm, 1, "true"), "gpu-1");
-    let job = job.with(|spec| spec.resources.trainer.gpu = "1".parse().unwrap());
+    let job = job.with(|spec| spec.resources.trainer.gpu = Quantity::whole(3));
     let record = job.run();
-    assert!(record.reason.contains("Invalid generic resource"), "{}", record.reason);
+    let reason = "Requested node configuration is not available";
+    assert!(record.reason.contains(reason), "{}", record.reason);
     let job = Job::new(&slurm, 1, "true");
     let mut wrong = job.submission.clone();
-    wrong.spec.priority = contract::job::Priority::High;
+    wrong.spec.priority = Priority::High;
     assert_eq!(job.jobs.check(&wrong).unwrap_err().kind(), Kind::Unsupported);
 }

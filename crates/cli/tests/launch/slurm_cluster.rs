@@ -3,7 +3,7 @@
 //!
 //! Two nodes, of the partition `main`, see this machine's files. The other two, of `apart`, see other
 //! files in the cluster's folder `own`, each its own, and nothing in `hidden`: so what arrives there
-//! was sent.
+//! was sent. The first two have two devices each, as far as Slurm knows.
 
 use super::component;
 use super::job::wait_until;
@@ -61,6 +61,12 @@ pub(crate) fn start() -> Option<Cluster> {
     for name in ["state", "own", "hidden"] {
         std::fs::create_dir(folder.join(name)).unwrap();
     }
+    for device in ["gpu0", "gpu1"] {
+        // Slurm takes devices alone, of any kind.
+        std::os::unix::fs::symlink("/dev/null", folder.join(device)).unwrap();
+    }
+    let devices = format!("NodeName=n0,n1 Name=gpu File={}/gpu[0-1]\n", folder.display());
+    std::fs::write(folder.join("gres.conf"), devices).unwrap();
     let remover = Command::new("sh")
         .args(["-c", "cat > /dev/null; rm -rf \"$0\""])
         .arg(&folder)
@@ -124,10 +130,11 @@ fn conf(folder: &Path, ports: &[u16]) -> String {
     let nodes: String = NODES
         .iter()
         .zip(&ports[1..])
-        .map(|((name, _), port)| {
+        .map(|((name, is_apart), port)| {
+            let devices = if *is_apart { "" } else { " Gres=gpu:2" };
             format!(
                 "NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=64 \
-                 RealMemory=65536 Feature={name}\n"
+                 RealMemory=65536 Feature={name}{devices}\n"
             )
         })
         .collect();
@@ -140,7 +147,7 @@ fn conf(folder: &Path, ports: &[u16]) -> String {
          ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n\
          JobAcctGatherType=jobacct_gather/none\nMpiDefault=none\n\
          SlurmdParameters=config_overrides\nSelectType=select/cons_tres\n\
-         SelectTypeParameters=CR_CPU\nReturnToService=2\nKillWait=2\n\
+         SelectTypeParameters=CR_CPU\nGresTypes=gpu\nReturnToService=2\nKillWait=2\n\
          SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=0,batch_sched_delay=0\n\
          {nodes}\
          PartitionName=main Nodes=n0,n1 Default=YES MaxTime=INFINITE State=UP\n\
