@@ -25,6 +25,7 @@ macro_rules! suite {
             environment::the_environment_is_that_of_the_contract;
             environment::the_token_is_in_no_argument_list;
             topology::a_topology_is_trained_with_the_flags_of_the_contract;
+            topology::every_trainer_has_a_list_of_its_own;
             topology::a_topology_that_is_not_there_is_refused_by_name;
             output::every_byte_is_in_the_log;
             output::large_outputs_are_complete;
