@@ -163,6 +163,14 @@ def test_samples_in_memory_are_shuffled_by_the_seed(folder):
     assert local != shuffled(shuffle="local", seed=6)
 
 
+def test_data_in_memory_of_a_job_with_a_master_is_said_not_to_be_dealt_by_it(
+    folder, caplog, monkeypatch
+):
+    monkeypatch.setenv("PADDLE_MASTER_ENDPOINT", "127.0.0.1:1")
+    trained(paddle.feed.files(f"{folder}/part-*", SLOTS, 64, in_memory=True))
+    assert "each trainer reads its own files (deal='shard')" in caplog.text
+
+
 def test_testing_reads_files_too(folder):
     _, trainer = make_trainer()
     native = trainer.test(paddle.feed.files(f"{folder}/part-*", SLOTS, 64))
