@@ -242,3 +242,18 @@ fn long_work_may_fail_and_what_was_cut_off_is_not_guessed_at() {
     let query = contract::api::file::RemoveQuery { path: relocation().from, is_recursive: true };
     server.client().remove(&query).unwrap();
 }
+
+#[test]
+fn an_answer_about_another_file_is_refused() {
+    let path = PfsPath::parse("/pfs/dc/home/wuyi/file", "dc").unwrap();
+    let other = r#"{"path": "/pfs/dc/home/wuyi/other", "kind": "file", "bytes": 7,
+        "modified_ms": 0, "mode": 0}"#;
+    let server = Server::start(vec![ok(PLACES), ok(other)]);
+    assert_eq!(server.client().stat(&path).unwrap_err().kind(), Kind::Damaged);
+    for header in ["etag: \"other\"\r\n", "content-range: bytes 7-13/14\r\n"] {
+        let server = Server::start(vec![ok(PLACES), reply("200 OK", header, "content")]);
+        let error = server.client().read_range(&path, "etag", 0, 7).unwrap_err();
+        let expected = "the server answered with another file than was asked for";
+        assert!(error.to_string().starts_with(expected), "{header}: {error}");
+    }
+}

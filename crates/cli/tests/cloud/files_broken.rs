@@ -148,8 +148,7 @@ fn losing(server: &Server) -> (String, Arc<AtomicBool>) {
             });
             std::thread::spawn(move || {
                 forward(upstream, client, |_| {
-                    let is_upload = is_upload.load(Ordering::Relaxed);
-                    !(is_upload && !is_lost.swap(true, Ordering::Relaxed))
+                    !is_upload.load(Ordering::Relaxed) || is_lost.swap(true, Ordering::Relaxed)
                 });
             });
         }
