@@ -61,7 +61,8 @@ pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
     let files = match files.is_empty() {
         false => list(files)?,
         true => {
-            made = make(name, python.clone().map_or_else(own_python, Ok)?)?;
+            let python = python.clone().map_or_else(own_python, Ok)?;
+            made = make(name, &python)?;
             list(&[made.path().to_owned()])?
         }
     };
@@ -131,14 +132,14 @@ fn own_python() -> Result<PathBuf> {
 }
 
 /// Lets Python write the files of a data set.
-fn make(name: &str, python: PathBuf) -> Result<Made> {
+fn make(name: &str, python: &Path) -> Result<Made> {
     let folder = std::env::temp_dir().join(format!("paddlecloud-dataset-{}", std::process::id()));
     std::fs::create_dir(&folder).map_err(|source| {
         Error::io("cannot make a directory", source).with("directory", folder.display())
     })?;
     let made = Made(folder);
     say(&format!("making {name} by {}", python.display()));
-    let status = Command::new(&python)
+    let status = Command::new(python)
         // Without -P a file paddle.py in the current directory would hide the package.
         .args(["-P", "-m", "paddle.cloud.dataset", name])
         .arg(made.path())

@@ -28,8 +28,10 @@ pub(crate) struct Blobs {
 /// How much of a user's there is.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
-    /// In whole contents, and when they were counted.
-    kept: Option<(u64, Instant)>,
+    /// In whole contents.
+    kept: u64,
+    /// When they were counted; `None` if that is to be done again.
+    counted: Option<Instant>,
     /// In those that are being sent.
     arriving: u64,
 }
@@ -52,16 +54,16 @@ impl Blobs {
 
     /// Whether a user may send so many bytes more.
     pub(crate) async fn has_room(&self, username: &str, bytes: u64) -> Result<bool> {
-        let Known { kept, arriving } = self.known(username, |known| *known);
-        let kept = match kept.filter(|(_, at)| at.elapsed() < FRESH) {
-            Some((kept, _)) => kept,
-            None => self.count(username).await?,
-        };
+        self.count(username).await?;
+        let Known { kept, arriving, .. } = self.known(username, |known| *known);
         Ok(kept.saturating_add(arriving).saturating_add(bytes) <= self.bytes_max)
     }
 
-    /// Counts what is there of a user's.
-    async fn count(&self, username: &str) -> Result<u64> {
+    /// Counts what is there of a user's, if that was not done a short while ago.
+    async fn count(&self, username: &str) -> Result<()> {
+        if self.known(username, |known| known.counted.is_some_and(|at| at.elapsed() < FRESH)) {
+            return Ok(());
+        }
         let (top, at) = (self.root.join(username), Instant::now());
         // One that is being sent has another name so far, and is counted as such.
         let is_whole = |path: &Path| path.file_name().is_some_and(|name| name.len() == 62);
@@ -70,8 +72,8 @@ impl Blobs {
             Ok(whole.map(|(_, metadata)| metadata.len()).sum())
         })
         .await?;
-        self.known(username, |known| known.kept = Some((kept, at)));
-        Ok(kept)
+        self.known(username, |known| (known.kept, known.counted) = (kept, Some(at)));
+        Ok(())
     }
 
     /// Where a content is, or would be.
@@ -95,6 +97,7 @@ impl Blobs {
     ) -> Result<()> {
         let path = self.path(username, sha256);
         let folder = path.parent().unwrap_or(&self.root).to_owned();
+        self.count(username).await?;
         let mut arriving = Arriving { blobs: self, username, bytes: 0 };
         let made = folder.clone();
         let temporary = blocking(move || {
@@ -197,7 +200,7 @@ impl Blobs {
                 removed += 1;
             }
         }
-        self.known(username, |known| known.kept = None);
+        self.known(username, |known| known.counted = None);
         Ok(removed)
     }
 }
@@ -224,7 +227,7 @@ impl Arriving<'_> {
     fn add(&mut self, bytes: u64) -> Result<()> {
         let most = self.blobs.bytes_max;
         let used = self.blobs.known(self.username, |known| {
-            let used = known.kept.map_or(0, |(kept, _)| kept).saturating_add(known.arriving);
+            let used = known.kept.saturating_add(known.arriving);
             let is_room = used.saturating_add(bytes) <= most;
             if is_room {
                 known.arriving += bytes;
@@ -245,11 +248,7 @@ impl Arriving<'_> {
     /// It is whole.
     fn arrived(self, is_new: bool) {
         let bytes = if is_new { self.bytes } else { 0 };
-        self.blobs.known(self.username, |known| {
-            if let Some((kept, _)) = &mut known.kept {
-                *kept = kept.saturating_add(bytes);
-            }
-        });
+        self.blobs.known(self.username, |known| known.kept = known.kept.saturating_add(bytes));
     }
 }
 

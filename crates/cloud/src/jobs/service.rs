@@ -478,10 +478,8 @@ pub(crate) async fn scale(
     match scaled {
         Ok(()) => {
             row.need = need;
-            let (event, most) = (
-                format!("{} asked for {trainers} trainers", caller.username),
-                cloud.config.limits.events,
-            );
+            let most = cloud.config.limits.events;
+            let event = format!("{} asked for {trainers} trainers", caller.username);
             store::add_event(&mut write, &row.uid, now_ms(), &event, most).await?;
         }
         Err(_) if row.need == need => row.need = found.need,

@@ -332,7 +332,15 @@ mod tests {
             host: "here".to_owned(),
         };
         let cloud = Server::open(config, outside).await.unwrap().cloud();
-        let spec = JobSpec { entry: "true".into(), ..JobSpec::default() }.to_json().unwrap();
+        let spec = JobSpec {
+            name: "job".into(),
+            user: "wu".into(),
+            datacenter: "local".into(),
+            entry: "true".into(),
+            package: "/pfs/local/home/wu/jobs/job".into(),
+            ..JobSpec::default()
+        };
+        let spec = spec.to_json().unwrap();
         let sql = format!(
             "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers \
              WHERE n < {JOBS_MAX}) INSERT INTO jobs (uid, request, name, username, datacenter, \

@@ -24,12 +24,12 @@ pub(crate) async fn offer(
 ) -> Answer<Json<Missing>> {
     let files = manifest.files.len();
     let offered = service::offer(&cloud, &caller.username, manifest).await;
-    let object = match &offered {
-        Ok(missing) => missing.digest.clone(),
-        Err(_) => format!("a package of {files} files"),
-    };
     // Asking what is missing changes nothing.
-    if offered.as_ref().map_or(true, |missing| missing.missing.is_empty()) {
+    let (object, is_change) = match &offered {
+        Ok(missing) => (missing.digest.clone(), missing.missing.is_empty()),
+        Err(_) => (format!("a package of {files} files"), true),
+    };
+    if is_change {
         cloud.audit(Deed::of(&caller, "package.put", &object), offered.as_ref()).await;
     }
     Ok(Json(offered?))
