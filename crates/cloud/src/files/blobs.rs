@@ -232,7 +232,7 @@ impl Arriving<'_> {
             if is_room {
                 known.arriving += bytes;
             }
-            (!is_room).then_some(used)
+            (!is_room).then_some(used - self.bytes)
         });
         let Some(used) = used else {
             self.bytes += bytes;

@@ -2,6 +2,7 @@
 
 use super::cloud::Cloud;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 /// The SHA-256 of `hello`.
 const HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
@@ -28,6 +29,34 @@ fn only_what_is_missing_is_asked_for_and_each_user_has_their_own() {
     // A length that does not fit is another content.
     let answer = cloud.call(&wu, "POST", "/api/v2/packages", &manifest(HELLO, 6));
     assert_eq!(answer.expect(200)["missing"], json!([HELLO]));
+}
+
+#[test]
+fn what_a_user_may_send_has_a_limit_and_what_no_job_needs_goes_first() {
+    let cloud = Cloud::with("limits: {package_bytes: 1048576}");
+    let (wu, eve) = (cloud.user("wu"), cloud.user("eve"));
+    let put = |token: &str, byte: u8, count: usize| {
+        let content = vec![byte; count];
+        let sum = Sha256::digest(&content);
+        let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+        (cloud.send(token, "PUT", &format!("/api/v2/blobs/{sum}"), content), sum)
+    };
+    let (first, sum) = put(&wu, b'a', 700_000);
+    first.expect(204);
+    let message = put(&wu, b'b', 700_000).0.message(413);
+    assert!(
+        message.contains("at most 1048576 bytes") && message.contains("take 700000"),
+        "{message}"
+    );
+    // What was refused does not count, and others have their own.
+    put(&wu, b'b', 300_000).0.expect(204);
+    put(&wu, b'c', 300_000).0.message(413);
+    put(&eve, b'b', 700_000).0.expect(204);
+    let file = cloud.folder.path().join("data/blobs/wu").join(&sum[..2]).join(&sum[2..]);
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+    std::fs::File::options().write(true).open(&file).unwrap().set_modified(old).unwrap();
+    put(&wu, b'c', 300_000).0.expect(204);
+    assert!(!file.exists());
 }
 
 #[test]

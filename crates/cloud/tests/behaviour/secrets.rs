@@ -72,3 +72,47 @@ fn every_change_is_noted_with_who_did_it() {
         .collect();
     assert!(actions.contains(&"user.add"), "{more}");
 }
+
+#[test]
+fn changes_of_public_files_and_removals_are_noted_and_writing_at_home_is_not() {
+    let cloud = Cloud::start();
+    let (token, admin) = (cloud.user("wu"), cloud.admin.clone());
+    let content = "/api/v2/files/content?path=/pfs/local";
+    cloud.send(&token, "PUT", &format!("{content}/home/wu/a"), b"a".to_vec()).expect(200);
+    cloud.send(&token, "PUT", &format!("{content}/public/a"), b"a".to_vec()).expect(403);
+    cloud.send(&admin, "PUT", &format!("{content}/public/a"), b"a".to_vec()).expect(200);
+    let path = |name: &str| format!("/pfs/local/{name}");
+    let directory = json!({"path": path("public/d")});
+    cloud.call(&admin, "POST", "/api/v2/files/directories", &directory).expect(200);
+    let relocate = json!({"from": path("home/wu/a"), "to": path("home/wu/b")});
+    cloud.call(&token, "POST", "/api/v2/files/copy", &relocate).expect(200);
+    cloud.call(&token, "POST", "/api/v2/files/move", &relocate).expect(200);
+    let remove = format!("/api/v2/files?path={}", path("home/wu/b"));
+    cloud.call(&token, "DELETE", &remove, &Value::Null).expect(204);
+    let touch = |path: String| json!({"method": "touch", "path": path, "filesize": 1});
+    for (token, name) in [(&admin, "public/b"), (&token, "public/b"), (&token, "home/wu/b")] {
+        cloud.call(token, "POST", "/api/v1/pfs/files", &touch(path(name))).expect(200);
+    }
+    let remove = json!({"method": "rm", "path": path("home/wu/b")});
+    cloud.call(&token, "POST", "/api/v1/pfs/files", &remove).expect(200);
+    cloud.call(&token, "POST", "/api/v2/packages", &json!({"files": {}})).expect(200);
+    let audit = cloud.get(&cloud.admin, "/api/v2/audit?limit=1000").expect(200);
+    let entries = audit["items"].as_array().unwrap().iter().rev();
+    let text = |entry: &Value, key: &str| entry[key].as_str().unwrap().to_owned();
+    let noted: Vec<String> = entries
+        .map(|entry| ["action", "user", "object", "outcome"].map(|key| text(entry, key)).join(" "))
+        .filter(|entry| entry.starts_with("files.") || entry.starts_with("package."))
+        .collect();
+    insta::assert_snapshot!(noted.join("\n"), @r"
+    files.put wu /pfs/local/public/a forbidden
+    files.put admin /pfs/local/public/a ok
+    files.mkdir admin /pfs/local/public/d ok
+    files.copy wu /pfs/local/home/wu/a to /pfs/local/home/wu/b ok
+    files.move wu /pfs/local/home/wu/a to /pfs/local/home/wu/b ok
+    files.remove wu /pfs/local/home/wu/b ok
+    files.upload admin /pfs/local/public/b ok
+    files.upload wu /pfs/local/public/b forbidden
+    files.remove wu /pfs/local/home/wu/b ok
+    package.put wu aae5a71db7cd42382ef749f87ca847684d9d4a517cc8235f53ea31bd492c3577 ok
+    ");
+}
