@@ -1,18 +1,23 @@
 """The client of the cloud against a real server that runs real jobs, and its data sets."""
 
+import hashlib
 import json
 import os
 import pathlib
 import pickle
+import pty
 import re
+import signal
 import subprocess
 import sys
+import termios
 import urllib.request
 
 import clouds
 import pytest
 
 from paddle import cloud, errors
+from paddle.cloud.client import Event
 from paddle.cloud.dataset import common, uci_housing
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
@@ -158,6 +163,85 @@ def test_a_data_set_is_written_as_its_reader_wants_it(public, monkeypatch):
     assert list(uci_housing.train()()) == samples
     with pytest.raises(errors.NotFoundError, match="no such data set"):
         common.write("nothing", str(public))
+
+
+READING = """
+import glob, os, pickle
+from paddle.cloud.dataset import uci_housing
+count, rank = (
+    int(os.environ[f"PADDLE_INIT_{name}"]) for name in ("NUM_GRADIENT_SERVERS", "TRAINER_ID")
+)
+folder = f"/pfs/{os.environ['PADDLE_CLOUD_CURRENT_DATACENTER']}/public/dataset/uci_housing"
+samples = []
+for number, path in enumerate(sorted(glob.glob(f"{folder}/train-*.pickle"))):
+    if number % count == rank:
+        with open(path, "rb") as file:
+            samples += pickle.load(file)
+read = list(uci_housing.train()())
+assert [(list(x), list(y)) for x, y in read] == [(list(x), list(y)) for x, y in samples]
+print("samples", len(read), "of tests", len(list(uci_housing.test()())))
+"""
+
+
+def test_a_data_set_is_put_and_read_by_the_trainers_of_a_job(home, monkeypatch):
+    """Python is the one beside the command, whatever PATH has."""
+    cache = home / ".cache" / "paddle" / "dataset" / "uci_housing"
+    cache.mkdir(parents=True)
+    text = "".join(" ".join(str(row + place) for place in range(14)) + "\n" for row in range(900))
+    (cache / "housing.data").write_text(text)
+    checksum = hashlib.md5(text.encode()).hexdigest()
+    (home / "sitecustomize.py").write_text(
+        f"from paddle.v2.dataset import uci_housing\nuci_housing.MD5 = {checksum!r}\n"
+    )
+    wrong = home / "wrong"
+    wrong.mkdir()
+    for name in ("python", "python3"):
+        (wrong / name).write_text("#!/bin/sh\nexit 7\n")
+        (wrong / name).chmod(0o755)
+    put = subprocess.run(
+        [clouds.PADDLECLOUD, "dataset", "put", "uci_housing"],
+        env={**os.environ, "PYTHONPATH": str(home), "PATH": f"{wrong}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert put.returncode == 0, put.stderr
+    assert put.stdout.endswith("\n/pfs/local/public/dataset/uci_housing: 3 files\n")
+    folder = package(home, "")
+    (folder / "read.py").write_text(READING)
+    client = cloud.Client()
+    client.submit(folder, name="reader", entry="python read.py", parallelism=2, pservers=0)
+    assert client.wait("reader", timeout=120).state == "succeeded", client.why("reader")
+    for worker, expected in (("trainer-0", 500), ("trainer-1", 220)):
+        last = "".join(piece.text for piece in client.logs("reader", lines=1, worker=worker))
+        assert last == f"samples {expected} of tests 180\n"
+
+
+def test_ctrl_c_at_a_password_leaves_a_terminal_that_shows_what_is_typed(home):
+    ours, theirs = pty.openpty()
+    with (
+        open(ours, "r+b", buffering=0) as terminal,
+        open(theirs, "r+b", buffering=0) as there,
+        subprocess.Popen(
+            [clouds.PADDLECLOUD, "user", "add", "wu"],
+            stdin=there,
+            stderr=there,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        ) as process,
+    ):
+        shown = b""
+        while not shown.endswith(b": "):
+            shown += terminal.read(1)
+        while termios.tcgetattr(theirs)[3] & termios.ECHO:
+            pass
+        terminal.write(b"secret\x03")
+        assert process.wait(60) == -signal.SIGINT
+        assert termios.tcgetattr(theirs)[3] & termios.ECHO
+        assert b"secret" not in shown
+
+
+def test_an_answer_that_lacks_something_is_an_error_that_names_it():
+    with pytest.raises(errors.UnsupportedError, match="the answer has no `number`"):
+        Event._of({"at_ms": 1, "text": "submitted", "colour": "red"})
 
 
 def test_outside_of_the_cloud_there_is_no_public_data_set(monkeypatch):

@@ -18,6 +18,16 @@ fn a_job_is_submitted_watched_and_ends() {
     assert_eq!(rows[0], header);
     assert_eq!((rows[1][..4].to_vec(), rows[1][6]), (vec!["0", "hello", "2", "0"], "0"));
     assert_eq!(rows[1][7], "Succeeded");
+    let wide = home.run(&["get", "jobs", "-o", "wide"]).fine();
+    let wide: Vec<Vec<&str>> = wide.lines().map(|row| row.split_whitespace().collect()).collect();
+    let header =
+        [&header[..], &["TRAINERS", "SUBMITTED", "QUEUE", "EXIT", "UID", "USER", "REASON"]]
+            .concat();
+    assert_eq!(wide[0], header);
+    assert_eq!(wide[1][..7], rows[1][..7]);
+    let yaml = home.run(&["get", "jobs", "-o", "yaml"]).fine();
+    assert!(yaml.starts_with("- name: hello\n  uid: hello-"), "{yaml}");
+    assert!(yaml.contains("\n  state: succeeded\n"), "{yaml}");
     let workers = home.run(&["get", "workers", "hello"]).fine();
     assert!(workers.starts_with("NAME             STATUS     START "), "{workers}");
     assert!(workers.contains("hello-trainer-1  Succeeded  2"), "{workers}");
