@@ -147,7 +147,7 @@ impl Usages {
     /// Forgets a walk that is older than this, because a decision needs what came after it.
     pub(crate) fn forget_before(&self, place: &PermittedPath, age: Duration) {
         self.change(&home(place), |known| {
-            known.used = known.used.filter(|used| used.1.elapsed() < age)
+            known.used = known.used.filter(|used| used.1.elapsed() < age);
         });
     }
 
