@@ -33,7 +33,7 @@ pub(super) struct Seen {
     pub(super) nodes: Vec<Value>,
     /// The newest warning about each pod, and about what makes the pods, by the object's name.
     pub(super) warnings: BTreeMap<String, Value>,
-    /// All pods of jobs of ours that are on nodes, for a job that waits.
+    /// All pods of other jobs of ours that are on nodes, for a job that waits.
     pub(super) neighbours: Vec<Value>,
 }
 
@@ -131,12 +131,12 @@ fn phase(record: &mut JobRecord, submission: &Submission, seen: &Seen) {
         // To Volcano a job waits until all its pods run.
         JobState::Pending if record.replicas.iter().any(is_placed) => {
             record.state = JobState::Starting;
-            record.reason = why_starting(&record.replicas);
+            record.reason = why_starting(&submission.spec, &record.replicas, seen);
         }
         JobState::Pending => record.reason = why_pending(&submission.spec, seen),
         JobState::Running if !record.replicas.iter().all(is_up) => {
             record.state = JobState::Starting;
-            record.reason = why_starting(&record.replicas);
+            record.reason = why_starting(&submission.spec, &record.replicas, seen);
         }
         JobState::Succeeded => {
             record.exit_code = Some(0);
@@ -176,9 +176,16 @@ pub(super) fn first_failed(replicas: &[ReplicaRecord]) -> Option<&ReplicaRecord>
     failed.min_by_key(|own| (!is_late(own), own.ended_ms))
 }
 
-fn why_starting(replicas: &[ReplicaRecord]) -> String {
+/// What the first replica says of which there is anything to say. Without a gang some pods may have a
+/// node, and too little is left for the others.
+fn why_starting(spec: &JobSpec, replicas: &[ReplicaRecord], seen: &Seen) -> String {
     let told = replicas.iter().find_map(|own| Some((own.replica, own.message.as_ref()?)));
-    told.map(|(replica, message)| format!("{replica}: {message}")).unwrap_or_default()
+    let told = told.map(|(replica, message)| format!("{replica}: {message}"));
+    let is_waiting = replicas.iter().any(|own| own.state == ReplicaState::Pending);
+    let said = told.as_deref().unwrap_or_default();
+    let mut reasons = if is_waiting { shortages(spec, seen, said) } else { Vec::new() };
+    reasons.extend(told);
+    reasons.join("; ")
 }
 
 /// What is asked for beside what there is, and what Volcano says.
@@ -641,5 +648,13 @@ mod tests {
         let busy = Seen { nodes, neighbours: vec![pod], ..Seen::default() };
         insta::assert_snapshot!(why_pending(&small, &busy), @"the job asks for cpu 2, and 2 nodes have 4, of which 3 are in use by other jobs");
         insta::assert_snapshot!(why_pending(&spec, &seen), @"the job asks for cpu 14, and 2 nodes have 4; 5/5 tasks in gang");
+        // Without a gang, the servers of such a job are placed, and the trainers are not.
+        let name = |role| ReplicaId::new(role, 0);
+        let own = |role| ReplicaRecord::pending(name(role), String::new(), PathBuf::new());
+        let placed = ReplicaRecord { state: ReplicaState::Running, ..own(Role::Pserver) };
+        let why = |trainer| why_starting(&spec, &[placed.clone(), trainer], &seen);
+        insta::assert_snapshot!(why(own(Role::Trainer)), @"the job asks for cpu 14, and 2 nodes have 4");
+        let starting = ReplicaRecord { state: ReplicaState::Starting, ..own(Role::Trainer) };
+        assert_eq!(why(starting), "");
     }
 }

@@ -263,10 +263,16 @@ impl View {
         let makers = makers.into_iter().chain([name.to_owned()]);
         let warnings = warnings.chain(makers.filter_map(about_maker)).collect();
         let nodes = lock(&self.nodes).values().cloned().collect();
-        let is_busy = |pod: &&Value| pod["spec"]["nodeName"].is_string() && !is_over(pod);
+        let is_busy = |pod: &Value| pod["spec"]["nodeName"].is_string() && !is_over(pod);
         let neighbours = match job["status"]["state"]["phase"].as_str() {
             // They only tell why a job waits.
-            None | Some("Pending") => lock(&self.pods).values().filter(is_busy).cloned().collect(),
+            None | Some("Pending") => {
+                let all = lock(&self.pods);
+                let is_own = |job: &str, place: &str| job == name && place == namespace;
+                let others =
+                    all.iter().filter(|((job, _, place), pod)| is_busy(pod) && !is_own(job, place));
+                others.map(|(_, pod)| pod.clone()).collect()
+            }
             Some(_) => Vec::new(),
         };
         Ok(Seen { secret, job, trainers, group, pods, nodes, warnings, neighbours })
