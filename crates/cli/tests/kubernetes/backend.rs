@@ -407,7 +407,8 @@ fn without_volcano_an_evicted_server_ends_the_job() {
     let job = Job::new(&cluster, "plain-evicted", 1, "echo started; sleep 1000").without_volcano();
     job.submit();
     job.await_text("trainer-0", "started");
-    assert_eq!(job.observe().state, JobState::Running);
+    // Output may be seen before the state of its pod is.
+    wait_for("it runs", || (job.observe().state == JobState::Running).then_some(()));
     job.evict("pserver-0");
     let record = job.await_end();
     assert_eq!((record.state, record.exit_code), (JobState::Failed, Some(1)), "{record:#?}");

@@ -146,5 +146,7 @@ fn a_launcher_says_that_its_job_was_removed() {
     cluster.remove_namespaces(&namespaces);
     let (code, said) = launched.end();
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("somebody has removed the job while it ran"), "{said}");
+    // Its objects go in any order.
+    let reasons = ["somebody has removed the job while it ran", "its pods are gone"];
+    assert!(reasons.iter().any(|reason| said.contains(reason)), "{said}");
 }
