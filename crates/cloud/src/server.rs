@@ -145,12 +145,6 @@ impl Server {
         Ok(Server { cloud, stop, tls, password, _lock: lock })
     }
 
-    /// What its calls work on, for tests of one of them.
-    #[cfg(test)]
-    pub(crate) fn cloud(&self) -> Arc<Cloud> {
-        Arc::clone(&self.cloud)
-    }
-
     /// What people want to know.
     pub fn started(&self) -> Started {
         let notes = self.cloud.datacenters.values();
@@ -352,4 +346,20 @@ fn tls_config(cert: &Path, key: &Path) -> Result<RustlsConfig> {
             Error::invalid(message).with("file", cert.display()).because(source)
         })?;
     Ok(RustlsConfig::from_config(Arc::new(config)))
+}
+
+/// A new cloud for unit tests, which starts no jobs.
+#[cfg(test)]
+pub(crate) async fn empty_cloud(data_dir: &Path) -> Arc<Cloud> {
+    let mut config = Config::from_yaml("{}").unwrap();
+    config.data_dir = data_dir.to_owned();
+    let outside = Outside {
+        paddle: scheduler::jobs::Paddle { program: "/bin/false".into(), release: "0".to_owned() },
+        paddlecloud: "/bin/false".into(),
+        environment: BTreeMap::new(),
+        exposed: Vec::new(),
+        machine: "here".to_owned(),
+        host: "here".to_owned(),
+    };
+    Server::open(config, outside).await.unwrap().cloud
 }

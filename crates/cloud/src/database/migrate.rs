@@ -138,15 +138,11 @@ pub(super) async fn migrate(database: &Database) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use crate::http::Caller;
     use crate::jobs::service;
-    use crate::{Outside, Server};
     use contract::api::job::JobQuery;
     use contract::job::JobSpec;
-    use scheduler::jobs::Paddle;
     use sqlx::{AnyConnection, Connection};
-    use std::collections::BTreeMap;
     use std::net::{IpAddr, Ipv4Addr};
 
     /// What the first release's tables hold of a user and of a job that has ended.
@@ -196,17 +192,7 @@ mod tests {
     async fn a_database_of_the_first_release_is_brought_up_to_date_with_what_it_has() {
         let folder = tempfile::tempdir().unwrap();
         first_release(&folder.path().join("cloud.db")).await;
-        let mut config = Config::from_yaml("{}").unwrap();
-        config.data_dir = folder.path().to_owned();
-        let outside = Outside {
-            paddle: Paddle { program: "/bin/false".into(), release: "0".to_owned() },
-            paddlecloud: "/bin/false".into(),
-            environment: BTreeMap::new(),
-            exposed: Vec::new(),
-            machine: "here".to_owned(),
-            host: "here".to_owned(),
-        };
-        let cloud = Server::open(config, outside).await.unwrap().cloud();
+        let cloud = crate::server::empty_cloud(folder.path()).await;
         let wu = Caller {
             username: "wu".to_owned(),
             is_admin: false,

@@ -71,29 +71,15 @@ impl Lines for Watcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use crate::jobs::row::{JobRow, Stage};
-    use crate::{Outside, Server};
     use contract::job::JobSpec;
     use contract::state::JobState;
-    use scheduler::jobs::Paddle;
-    use std::collections::BTreeMap;
     use std::net::{IpAddr, Ipv4Addr};
 
     #[tokio::test]
     async fn a_job_that_ends_while_the_first_lines_are_taken_is_told_again() {
         let folder = tempfile::tempdir().unwrap();
-        let mut config = Config::from_yaml("{}").unwrap();
-        config.data_dir = folder.path().to_owned();
-        let outside = Outside {
-            paddle: Paddle { program: "/bin/false".into(), release: "0".to_owned() },
-            paddlecloud: "/bin/false".into(),
-            environment: BTreeMap::new(),
-            exposed: Vec::new(),
-            machine: "here".to_owned(),
-            host: "here".to_owned(),
-        };
-        let cloud = Server::open(config, outside).await.unwrap().cloud();
+        let cloud = crate::server::empty_cloud(folder.path()).await;
         let spec = JobSpec {
             name: "ctr".into(),
             user: "wu".into(),

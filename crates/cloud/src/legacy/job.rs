@@ -312,26 +312,13 @@ fn phase(state: ReplicaState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Outside, Server};
     use contract::job::JobSpec;
-    use scheduler::jobs::Paddle;
-    use std::collections::BTreeMap;
     use std::net::{IpAddr, Ipv4Addr};
 
     #[tokio::test]
     async fn a_job_that_runs_is_listed_however_many_came_later() {
         let folder = tempfile::tempdir().unwrap();
-        let mut config = Config::from_yaml("{}").unwrap();
-        config.data_dir = folder.path().to_owned();
-        let outside = Outside {
-            paddle: Paddle { program: "/bin/false".into(), release: "0".to_owned() },
-            paddlecloud: "/bin/false".into(),
-            environment: BTreeMap::new(),
-            exposed: Vec::new(),
-            machine: "here".to_owned(),
-            host: "here".to_owned(),
-        };
-        let cloud = Server::open(config, outside).await.unwrap().cloud();
+        let cloud = crate::server::empty_cloud(folder.path()).await;
         let spec = JobSpec {
             name: "job".into(),
             user: "wu".into(),

@@ -374,9 +374,6 @@ async fn renew(cloud: &Cloud, row: &TokenRow, now_ms: u64) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Outside, Server};
-    use scheduler::jobs::Paddle;
-    use std::collections::BTreeMap;
     use std::net::Ipv4Addr;
     use std::sync::Arc;
 
@@ -384,17 +381,7 @@ mod tests {
 
     /// A server with the user `wu`.
     async fn cloud(folder: &tempfile::TempDir) -> Arc<Cloud> {
-        let mut config = Config::from_yaml("{}").unwrap();
-        config.data_dir = folder.path().to_owned();
-        let outside = Outside {
-            paddle: Paddle { program: "/bin/false".into(), release: "0".to_owned() },
-            paddlecloud: "/bin/false".into(),
-            environment: BTreeMap::new(),
-            exposed: Vec::new(),
-            machine: "here".to_owned(),
-            host: "here".to_owned(),
-        };
-        let cloud = Server::open(config, outside).await.unwrap().cloud();
+        let cloud = crate::server::empty_cloud(folder.path()).await;
         let password = Some("a password".to_owned());
         let new = NewUser { username: "wu".to_owned(), password, is_admin: false };
         add_user(&cloud, &new).await.unwrap();
