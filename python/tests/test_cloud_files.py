@@ -18,6 +18,7 @@ import pyarrow
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
+from looking_process import look_at_all
 
 from paddle import cloud, errors
 
@@ -127,24 +128,6 @@ def test_pandas_reads_and_writes_files_of_the_cloud(home):
     assert pandas.read_csv(f"pfs://{home}/table.csv").equals(frame)
     frame.to_csv(f"{url}.gz", index=False)
     assert pandas.read_csv(f"{url}.gz").equals(frame)
-
-
-def look_at_all(system, contents, first, told=None):
-    """What is wrong with the answers that a process gets."""
-    wrong = []
-    for turn in range(40):
-        path, content = contents[(turn * 7 + first) % len(contents)]
-        try:
-            entry = system.info(path)
-            if (entry["name"], entry["size"]) != (path, len(content)):
-                wrong.append(f"{entry} of {path}")
-            if system.cat_file(path) != content:
-                wrong.append(f"another content of {path}")
-        except Exception as error:
-            wrong.append(repr(error))
-    if told is not None:
-        told.put(wrong)
-    return wrong
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
