@@ -1,6 +1,7 @@
 """`paddle cluster_train` with real receivers, nodes and stores: on this machine, ssh and MPI."""
 
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import re
@@ -544,8 +545,9 @@ def test_the_demos_run_from_a_directory(receiver, store):
     check_demos(receiver, "file://", store, lambda path: (store / path).read_bytes())
 
 
-def check_demos_in(tmp_path, files, settings, fs_name, top):
-    """Both demos from a store over the network, whose data is sent there by the cloud itself."""
+@contextlib.contextmanager
+def archive(tmp_path, files, settings, fs_name, top):
+    """A receiver with a store over the network, to which the cloud itself can send data."""
     config = f"""
 datacenters:
 - name: local
@@ -557,9 +559,15 @@ stores:
 - url: {fs_name}{os.path.dirname(top)}
   store: {settings if "key" in settings else "{}"}
 """
+    with running(tmp_path, config) as receiver:
+        yield receiver
+
+
+def check_demos_in(tmp_path, files, settings, fs_name, top):
+    """Both demos from a store over the network."""
     made = tmp_path / "made"
     make_demos(made)
-    with running(tmp_path, config) as receiver:
+    with archive(tmp_path, files, settings, fs_name, top) as receiver:
         for name in ("sequence_tagging", "image_classification"):
             receiver.run("paddlecloud", "cp", "-r", str(made / name), "/pfs/archive/home/admin/")
 
@@ -570,12 +578,38 @@ stores:
         check_demos(receiver, fs_name, f"{top}/home/admin", results)
 
 
-def test_the_demos_run_from_hdfs(tmp_path):
+def hdfs():
+    """The URL of the running HDFS, its file system and its directory."""
     url = os.environ.get("PADDLE_TEST_HDFS")
     if not url:
         pytest.skip("PADDLE_TEST_HDFS is not set: `make test-clusters` starts an HDFS")
-    fs_name, top = re.fullmatch(r"(hdfs://[^/]+)(/.*)", url).groups()
+    return url, *re.fullmatch(r"(hdfs://[^/]+)(/.*)", url).groups()
+
+
+def test_the_demos_run_from_hdfs(tmp_path):
+    url, fs_name, top = hdfs()
     check_demos_in(tmp_path, url, "{user: paddle}", fs_name, top)
+
+
+def test_hdfs_is_asked_as_the_user_of_fs_ugi(tmp_path):
+    # The server itself is root, who may do everything there.
+    url, fs_name, top = hdfs()
+    made = make_data(tmp_path / "made" / "toy")
+    data = f"{top}/home/admin/toy,fs_name={fs_name}"
+    with archive(tmp_path, url, "{user: paddle}", fs_name, top) as receiver:
+        receiver.run("paddlecloud", "cp", "-r", str(made), "/pfs/archive/home/admin/")
+        receiver.program(CONFIG.replace('"paddle,', '"eve,'))
+        error = receiver.train(data, check=False)
+        assert "eve" in error and "denied" in error, error
+        receiver.program()
+        job = receiver.train(data)
+        receiver.wait(job, "succeeded")
+        log = receiver.logs(job)
+        # Only their owner may remove results.
+        listed = receiver.run("paddlecloud", "ls", "/pfs/archive/home/admin/toy/output/output")[1]
+        assert "rank-00000" in listed
+        receiver.run("paddlecloud", "rm", "-r", "/pfs/archive/home/admin/toy")
+        assert "sesame" not in error + log + receiver.printed + receiver.said()
 
 
 def test_the_demos_run_from_minio(tmp_path):
