@@ -6,7 +6,7 @@ use crate::cp;
 use crate::moving::MovingArgs;
 use crate::pfs;
 use cli::output::Output;
-use client::{Client, Direction, Item, Plan};
+use client::{Client, Direction, Item, LocalFile, Plan};
 use contract::api::file::{Entry, EntryKind, RemoveQuery};
 use contract::path::PfsPath;
 use contract::{Error, Kind, Result};
@@ -68,6 +68,11 @@ fn upload(
     options: &client::Options,
 ) -> Result<ExitCode> {
     check_directory(from)?;
+    if args.delete && to.file_name().is_none() {
+        let message = "--delete would remove everything else that is here, such as what jobs have \
+                       written: name a directory in it";
+        return Err(Error::invalid(message).with("path", to));
+    }
     let mut plan = Plan::default();
     client.add_tree(&mut plan, from, to)?;
     let (there, nameless) = remote(client, to)?;
@@ -87,10 +92,16 @@ fn upload(
             kept.insert(directory);
         }
     }
-    let stale: Vec<&PfsPath> = there.keys().filter(|path| !kept.contains(*path)).collect();
+    let files: BTreeSet<&PfsPath> = plan.items.iter().map(|item| &item.path).collect();
+    let is_stale = |path: &PfsPath, found: &Entry| {
+        !kept.contains(path) || found.is_directory() == files.contains(path)
+    };
+    let stale = there.iter().filter(|(path, found)| is_stale(path, found));
+    let stale: Vec<&PfsPath> = stale.map(|(path, _)| path).collect();
     plan.items.retain(|item| !is_same(item));
+    let is_there = |path: &PfsPath| there.get(path).is_some_and(Entry::is_directory);
     plan.cloud_directories
-        .retain(|directory| !there.contains_key(directory) && directory != to || there.is_empty());
+        .retain(|directory| !is_there(directory) && directory != to || there.is_empty());
     let may_delete = may_delete(args, &plan);
     let stale = if may_delete { tops(stale) } else { Vec::new() };
     if may_delete {
@@ -103,7 +114,7 @@ fn upload(
         let removals = stale.iter().map(|path| format!("remove {path}"));
         return print(lines.chain(removals), &plan.failures);
     }
-    // What is in the way of a new file, such as a directory of its name, goes first.
+    // What is in the way, such as a directory where a file is to be, goes first.
     for path in &stale {
         client.remove(&RemoveQuery { path: path.to_string(), is_recursive: true })?;
         say(&format!("removed {path}"));
@@ -128,11 +139,11 @@ fn download(
     let mut stale = Vec::new();
     if may_delete(args, &plan) && to.exists() {
         check_directory(to)?;
-        let kept: BTreeSet<PathBuf> = plan
+        let kept: BTreeMap<&Path, bool> = plan
             .items
             .iter()
-            .map(|item| item.local.clone())
-            .chain(plan.local_directories.iter().cloned())
+            .map(|item| (item.local.as_path(), false))
+            .chain(plan.local_directories.iter().map(|path| (path.as_path(), true)))
             .collect();
         let mut unread = None;
         let fail = &mut |path: &Path, error: Error| {
@@ -142,7 +153,9 @@ fn download(
         if let Some(error) = unread {
             return Err(error);
         }
-        stale.extend(files.into_iter().map(|file| file.path).filter(|path| !kept.contains(path)));
+        let is_wanted =
+            |file: &LocalFile| kept.get(file.path.as_path()) == Some(&file.is_directory);
+        stale.extend(files.into_iter().filter(|file| !is_wanted(file)).map(|file| file.path));
     }
     plan.items.retain(|item| !is_current(item));
     // What has arrived of a file that is still wanted.

@@ -296,6 +296,39 @@ fn sync_sends_what_differs_and_removes_what_is_gone_if_asked() {
     assert!(wu.says(&["sync", &to, "copy"]).err.contains("Downloaded 0 files"));
 }
 
+/// A file where a directory is wanted, and a directory where a file is, in either direction.
+#[test]
+fn sync_replaces_what_is_of_another_kind_only_if_it_may_remove() {
+    let server = Server::start();
+    let wu = Person::new(&server, "wu");
+    let (to, there) = (wu.pfs("data"), wu.on_disk(&server).join("data"));
+    for name in ["empty", "full", "file/below"] {
+        wu.write(&format!("old/{name}"), name);
+    }
+    let private = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(wu.work().join("old/full"), private).unwrap();
+    for name in ["full/below", "file"] {
+        wu.write(&format!("new/{name}"), name);
+    }
+    fs::create_dir(wu.work().join("new/empty")).unwrap();
+    wu.says(&["sync", "old", &to]).ok();
+    wu.says(&["sync", "new", &to]).failed(1);
+    assert_eq!(tree(&there), tree(&wu.work().join("old")));
+    assert_eq!(fs::metadata(there.join("full")).unwrap().permissions().mode() & 0o777, 0o600);
+    wu.says(&["sync", "--delete", "new", &to]).ok();
+    assert_eq!(tree(&there), tree(&wu.work().join("new")));
+    assert!(there.join("empty").is_dir());
+    wu.says(&["sync", &to, "old"]).failed(1);
+    let full = fs::metadata(wu.work().join("old/full")).unwrap();
+    assert_eq!(full.permissions().mode() & 0o777, 0o600);
+    wu.says(&["sync", "--delete", &to, "old"]).ok();
+    assert_eq!(tree(&wu.work().join("old")), tree(&there));
+    // A slip of the finger would cost what jobs have written.
+    let home = to.strip_suffix("/data").unwrap();
+    let said = wu.says(&["sync", "--delete", "new", home]);
+    assert!(said.failed(2).contains("name a directory in it"), "{said:?}");
+}
+
 #[test]
 fn only_the_chunks_that_differ_are_sent() {
     let server = Server::start();

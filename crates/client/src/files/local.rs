@@ -193,10 +193,16 @@ pub(crate) fn occupied(path: &Path) -> Error {
     Error::new(Kind::AlreadyExists, "there is something already").with("file", path.display())
 }
 
-/// Gives a directory the time and permissions it has in the cloud, where the system has that.
+/// Gives a directory the time and permissions it has in the cloud, where the system has that. A file
+/// that is in its way has been told already.
 pub(crate) fn dress_directory(path: &Path, mode: Option<u32>, ms: Option<u64>) -> Result<()> {
     #[cfg(unix)]
-    fs::File::open(path).and_then(|found| dress(&found, mode, ms)).map_err(unwritable(path))?;
+    {
+        let found = fs::File::open(path).map_err(unwritable(path))?;
+        if found.metadata().is_ok_and(|found| found.is_dir()) {
+            dress(&found, mode, ms).map_err(unwritable(path))?;
+        }
+    }
     #[cfg(not(unix))]
     let _ = (path, mode, ms);
     Ok(())

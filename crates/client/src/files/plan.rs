@@ -119,11 +119,19 @@ impl Client {
         // Directories that were there are left as they are where nothing is to be replaced.
         if !options.if_absent {
             in_parallel(DRESSED_AT_ONCE, plan.cloud_attributes, |asked| {
-                dressed(&asked.path, self.set_attributes(&asked).map(|_| ()), watcher);
+                dressed(&asked.path, self.dress(&asked), watcher);
             });
             for (path, mode, ms) in plan.local_attributes {
                 dressed(&path.display().to_string(), dress_directory(&path, mode, ms), watcher);
             }
+        }
+        Ok(())
+    }
+
+    /// Gives a directory its attributes. A file that is in its way has been told already.
+    fn dress(&self, asked: &Attributes) -> Result<()> {
+        if self.stat(&self.pfs_path(&asked.path)?)?.is_directory() {
+            self.set_attributes(asked)?;
         }
         Ok(())
     }
