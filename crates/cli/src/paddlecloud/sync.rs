@@ -11,7 +11,7 @@ use contract::api::file::{Entry, EntryKind, RemoveQuery};
 use contract::path::PfsPath;
 use contract::{Error, Kind, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Make a directory in the cloud like one here, or the other way round
