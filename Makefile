@@ -14,7 +14,7 @@ WHEEL_SCRIPTS := python/paddlecloud.data/scripts
 .PHONY: help demo test test-clusters chaos chaos-jobs test-gpu simulate build wheel lint fmt fuzz bench clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: build ## Show a cloud at work: a user, a distributed training, its logs and its model
 	@bash scripts/demo.sh $(VENV)
