@@ -2,8 +2,10 @@
 
 import re
 
+import numpy as np
+import pytest
 import v1_programs
-from v1_programs import figures, train, try_to_train
+from v1_programs import figures, files, train, try_to_train
 
 CONFIG = "--config=trainer_config.py"
 QUIET = ("--dot_period=0", "--log_period=0")
@@ -131,6 +133,64 @@ def test_a_provider_that_reads_no_files_has_a_list_of_a_blank(tmp_path):
     assert "init_hook" not in log
 
 
+def test_a_table_that_was_learnt_elsewhere_is_taken_from_a_folder(tmp_path):
+    v1_programs.write(tmp_path)
+    train(tmp_path, CONFIG, "--num_passes=1", "--save_dir=output", *QUIET)
+    (tmp_path / "data").mkdir()
+    table = "___embedding_0__.w0"
+    content = files(tmp_path / "output/pass-00000")[table]
+    values = np.full((len(content) - 16) // 4, 0.25, np.float32)
+    (tmp_path / "data" / table).write_bytes(content[:16] + values.tobytes())
+    flags = [CONFIG, "--num_passes=1", "--config_args=batch_size=1000", *QUIET]
+    given = ["--init_model_path=data", "--load_missing_parameter_strategy=rand"]
+    plain = figures(train(tmp_path, *flags, "--save_dir=one"), rf" AvgCost={NUMBER}")
+    log = train(tmp_path, *flags, *given, "--save_dir=two")
+    assert "data is no saved pass" in log
+    assert figures(log, rf" AvgCost={NUMBER}") != plain
+    rand = given[1]
+    for wrong, told in (
+        (["--init_model_path=data"], "it has no file `done` (directory: data)"),
+        (["--init_model_path=nothing", rand], "there is no such saved pass (directory: nothing)"),
+        (["--start_pass=4", rand], "which is not there or was not saved to its end"),
+    ):
+        code, log = try_to_train(tmp_path, *flags, "--save_dir=three", *wrong)
+        assert code == 1, log
+        assert told in log
+
+
+SPARSE = """\
+define_py_data_sources2(["none"], None, module="dataprovider", obj="process")
+settings(batch_size=4, learning_rate=0.1, learning_method=AdaGradOptimizer())
+words = data_layer(name="words", size=9)
+label = data_layer(name="label", size=3)
+attr = ParamAttr(name="w", initial_std=0.0, sparse_update=get_config_arg("sparse", bool, False))
+if get_config_arg("mixed", bool, False):
+    with mixed_layer(size=3, act=SoftmaxActivation()) as predict:
+        predict += full_matrix_projection(input=words, param_attr=attr)
+else:
+    predict = fc_layer(words, 3, act=SoftmaxActivation(), bias_attr=False, param_attr=attr)
+outputs(classification_cost(input=predict, label=label))
+"""
+
+BAGS = """\
+@provider(input_types=[sparse_float_vector(9), integer_value(3)], should_shuffle=False)
+def process(settings, file_name):
+    for place in range(12):
+        yield [(place % 9, 0.5), (place % 4, 1.5)], place % 3
+"""
+
+
+@pytest.mark.parametrize("sparse", [0, 1])
+def test_a_mixed_layer_multiplies_sparse_rows_as_fc_does(tmp_path, sparse):
+    write(tmp_path, SPARSE, BAGS)
+    saved = []
+    for mixed in (0, 1):
+        arguments = f"--config_args=sparse={sparse},mixed={mixed}"
+        train(tmp_path, CONFIG, arguments, "--num_passes=3", f"--save_dir=out-{mixed}", *QUIET)
+        saved.append(files(tmp_path / f"out-{mixed}/pass-00002")["w"])
+    assert saved[0] == saved[1]
+
+
 # Far from 0 the cost bends away from its tangent within a hundredth of itself.
 STEEP = """\
 define_py_data_sources2(["none"], None, module="dataprovider", obj="process")
@@ -155,6 +215,30 @@ def test_a_right_gradient_is_right_where_the_cost_bends(tmp_path):
     log = train(tmp_path, CONFIG, "--job=checkgrad")
     differences = figures(log, rf"diff={NUMBER}")
     assert abs(differences[0]) > 0.05 > abs(differences[-1])
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("{0: 0.5, 1: 0.5}, [1]", "expected 2 numbers, got {0: 0.5, 1: 0.5} (dict)"),
+        ("{0.5, 1.5}, [1]", "expected 2 numbers"),
+        ("[0.5, 0.5], {3: 1}", "expected a sequence (integer sequence of size 9), got {3: 1}"),
+    ],
+)
+def test_what_has_no_order_is_no_row_and_no_sequence(tmp_path, value, told):
+    write(
+        tmp_path,
+        'define_py_data_sources2(["none"], None, module="dataprovider", obj="process")\n'
+        "settings(batch_size=4, learning_rate=0.1)\n"
+        'x, words = data_layer(name="x", size=2), data_layer(name="words", size=9)\n'
+        "bag = pooling_layer(embedding_layer(words, 2))\n"
+        "outputs(sum_cost(fc_layer([x, bag], 1)))\n",
+        "@provider(input_types=[dense_vector(2), integer_value_sequence(9)])\n"
+        f"def process(settings, file_name):\n    yield {value}\n",
+    )
+    code, log = try_to_train(tmp_path, CONFIG, "--num_passes=1")
+    assert code == 1
+    assert f"{told}" in log and "at: dataprovider.py:6" in log
 
 
 def test_what_fails_only_the_second_time_is_explained(tmp_path):
