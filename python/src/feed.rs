@@ -10,7 +10,7 @@ use engine::batch::{Batch, Input, Lists, NO_ID, Rows};
 use engine::shape::{Level, Shape, Value};
 use numpy::{PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple};
 
 /// A data layer, and the place of its value in a sample.
 pub(crate) struct Column {
@@ -145,11 +145,10 @@ impl Collected {
     /// What a sequence consists of.
     fn items<'py>(&self, value: &Bound<'py, PyAny>) -> Fed<Vec<Bound<'py, PyAny>>> {
         let expected = || format!("a sequence ({})", self.shape);
-        let is_text = value.is_instance_of::<PyString>();
         let items = value
             .try_iter()
             .ok()
-            .filter(|_| !is_text)
+            .filter(|_| is_ordered(value))
             .ok_or_else(|| Mismatch { expected: expected(), got: describe(value) })?;
         items.collect::<PyResult<_>>().map_err(|raised| Mismatch {
             expected: expected(),
@@ -217,7 +216,7 @@ fn push_dense(values: &mut Vec<f32>, value: &Bound<'_, PyAny>, size: usize) -> F
         for item in list.iter() {
             values.push(number(&item)?);
         }
-    } else if value.is_instance_of::<PyString>() {
+    } else if !is_ordered(value) {
         return Err(wrong(describe(value)));
     } else if size == 1 && value.extract::<f64>().is_ok() {
         values.push(number(value)?);
@@ -231,6 +230,15 @@ fn push_dense(values: &mut Vec<f32>, value: &Bound<'_, PyAny>, size: usize) -> F
         count if count == size => Ok(()),
         count => Err(wrong(format!("{count}"))),
     }
+}
+
+/// Whether a value may be a row or a sequence. A text is none, and what a dict or a set iterates
+/// over are keys, in no order that means anything.
+fn is_ordered(value: &Bound<'_, PyAny>) -> bool {
+    !(value.is_instance_of::<PyString>()
+        || value.is_instance_of::<PyDict>()
+        || value.is_instance_of::<PySet>()
+        || value.is_instance_of::<PyFrozenSet>())
 }
 
 fn push_list(lists: &mut Lists, value: &Bound<'_, PyAny>, size: usize) -> Fed<()> {

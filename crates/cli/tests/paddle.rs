@@ -54,6 +54,12 @@ fn version_prints_the_block_that_scripts_look_for() {
 }
 
 #[test]
+fn a_script_of_the_original_may_end_with_usage() {
+    let said = transcript(&["usage -l train.log -e 0 -n quick_start --dry-run"]);
+    assert!(said.contains("no effect") && said.ends_with("[exit 0]\n"), "{said}");
+}
+
+#[test]
 fn recordio_info_shows_what_headers_say() {
     insta::assert_snapshot!(transcript(&[
         "recordio info good",

@@ -89,7 +89,7 @@ def Import(config_file: str, local_args: dict[str, Any] | None = None) -> None: 
     copies of all files are side by side.
     """
     from paddle.v1.configuration import compile_file, run
-    from paddle.v1.models import PATH_FILE
+    from paddle.v1.models import DONE_FILE, PATH_FILE
 
     recording = current()
     importer = (recording.importing or [str(recording.namespace.get("__file__", ""))])[-1]
@@ -97,7 +97,7 @@ def Import(config_file: str, local_args: dict[str, Any] | None = None) -> None: 
     beside = os.path.join(folder, config_file)
     copy = os.path.join(folder, os.path.basename(config_file))
     # A folder of the user's may have a file of that name.
-    is_pass = all(os.path.exists(os.path.join(folder, each)) for each in (PATH_FILE, "done"))
+    is_pass = all(os.path.exists(os.path.join(folder, each)) for each in (PATH_FILE, DONE_FILE))
     if is_pass and os.path.exists(copy):
         beside = copy
     path = beside if os.path.exists(beside) else config_file

@@ -10,7 +10,7 @@ import dataclasses
 import io
 import os
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -167,7 +167,7 @@ def _read_checked(
     for _ in range(2):
         assumed = order or list(sketch.data_layers)
         recording = Recording(sketch.arguments, types=_by_name(types, assumed, sketch))
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), _second_time():
             execute(recording, path, code)
         order = input_order(recording)
         if order == assumed or isinstance(types, Mapping):
@@ -175,6 +175,18 @@ def _read_checked(
     raise errors.InvalidError(
         f"{path} has its inputs in another order each time it is executed; call inputs(...)"
     )
+
+
+@contextlib.contextmanager
+def _second_time() -> Iterator[None]:
+    """Says of an exception of the user's code that the same code has run before, and did well."""
+    try:
+        yield
+    except UserError as error:
+        what, _, place = str(error).rpartition(" (at: ")
+        raise UserError(
+            f"{what}; a configuration is executed twice, and this is the second time (at: {place}"
+        ) from error
 
 
 def input_order(recording: Recording) -> list[str]:
@@ -204,7 +216,8 @@ def _depth_first(outputs: Sequence[Layer]) -> list[Layer]:
         elif layer.serial not in seen:
             seen.add(layer.serial)
             waiting.append((layer, True))
-            waiting.extend((parent, False) for parent in reversed(layer.parents))
+            needed = layer.parents if layer.sources is None else layer.sources
+            waiting.extend((parent, False) for parent in reversed(needed))
     return list(found.values())
 
 

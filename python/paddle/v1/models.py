@@ -12,6 +12,7 @@ from paddle.v1.log import log
 from paddle.v2.parameters import Parameters
 from paddle.v2.topology import Topology
 
+DONE_FILE = "done"
 PATH_FILE = "path.txt"
 DEFAULT_SAVE_DIR = "./output/model"
 
@@ -74,7 +75,7 @@ def check_names(topology: Topology, configuration: Configuration) -> None:
                 f"{first} and {path} cannot both be saved: a saved pass has a copy of each "
                 "configuration, of its name; rename one, or give --saving_period=0 to save none"
             )
-    taken = {"done", "trainer_state", *(name for name, _ in beside(configuration))}
+    taken = {DONE_FILE, "trainer_state", *(name for name, _ in beside(configuration))}
     for name, parameter in topology.parameters.items():
         if name in taken or name in (".", "..") or any(each in name for each in "/\\\0"):
             raise errors.InvalidError(
@@ -159,15 +160,22 @@ def beside(configuration: Configuration) -> list[tuple[str, bytes]]:
 
 
 def load(parameters: Parameters, directory: str, strategy: str) -> None:
-    """Takes the values of a saved model."""
+    """Takes the values of a saved model, or of a folder that somebody filled by hand."""
     log.info(f"Loading parameters from {directory}")
     missing = parameters.load_pass(directory, strategy)
+    if not is_finished(directory):
+        log.warning(f"{directory} is no saved pass: it has no file `done`")
     if missing:
         begun = "random" if strategy == "rand" else "zero"
         log.warning(
             f"{directory} does not have {', '.join(missing)}: these begin with {begun} values "
             f"(--load_missing_parameter_strategy={strategy})"
         )
+
+
+def is_finished(directory: str) -> bool:
+    """Whether a directory is a pass that was saved to its end."""
+    return os.path.isfile(os.path.join(directory, DONE_FILE))
 
 
 def remove(directory: str, pass_id: int) -> None:

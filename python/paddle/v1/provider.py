@@ -107,7 +107,7 @@ def open_provider(source: Source, order: list[str], is_train: bool) -> Opened:
                 f"the init_hook of {source.module}.{source.object} failed: "
                 f"{described(error)} (at: {place_of(error, _place(provider))})"
             ) from error
-    elif source.args is not None:
+    elif source.args:
         log.warning(
             f"{source.module}.{source.object} has no init_hook, which the args of "
             f"define_py_data_sources2 are for (at: {source.place})"
@@ -139,7 +139,7 @@ def list_files(source: Source) -> list[str]:
     path = workspace.resolve(source.files)
     try:
         with open(path, encoding="utf-8") as file:
-            files = [line.strip() for line in file if line.strip()]
+            lines = [line.rstrip("\r\n") for line in file]
     except OSError as error:
         raise errors.InvalidError(
             f"cannot read the list of files {source.files!r}: {error.strerror} (at: {source.place})"
@@ -149,6 +149,8 @@ def list_files(source: Source) -> list[str]:
             f"the list of files {source.files!r} is not a text; it must have a path a line "
             f"(at: {source.place})"
         ) from None
+    # A provider that reads no files is given a list of a blank.
+    files = [line.strip() for line in lines if line.strip()] or [line for line in lines if line]
     if len(files) > FILES_MAX:
         raise errors.InvalidError(
             f"the list {source.files!r} has more than {FILES_MAX} files (at: {source.place})"

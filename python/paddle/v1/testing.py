@@ -89,7 +89,7 @@ def _passes(session: Session) -> Iterator[str]:
 def _is_there(directory: str, waits: bool) -> bool:
     deadline = time.monotonic() + WAIT_SECONDS
     is_told = False
-    while not os.path.exists(os.path.join(directory, "done")):
+    while not models.is_finished(directory):
         if not waits:
             return False
         if not is_told:

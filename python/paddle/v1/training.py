@@ -49,9 +49,15 @@ def load_model(session: Session) -> str | None:
 
 
 def _load(session: Session, directory: str) -> None:
+    command = session.command
     try:
-        strategy = session.command.load_missing_parameter_strategy
-        models.load(session.parameters, directory, strategy)
+        if not command.init_model_path and not models.is_finished(directory):
+            raise errors.NotFoundError(
+                f"--start_pass={command.start_pass} goes on behind {directory}, which is not there "
+                "or was not saved to its end; give the number of a pass behind a saved one, and "
+                "its --save_dir"
+            )
+        models.load(session.parameters, directory, command.load_missing_parameter_strategy)
     except errors.NotFoundError:
         # The first trainer brings the values to the servers; others may not have the files.
         if session.is_local or session.rank == 0 or os.path.isdir(directory):
@@ -128,8 +134,9 @@ class Reporter:
             log.dot()
         if _is_due(batch, command.show_parameter_stats_period) and self._session.rank == 0:
             show_parameters(self._session)
-        if _is_due(batch, command.saving_period_by_batches):
-            self._save(models.pass_name(happened.pass_id, batch))
+        if _is_due(batch, command.saving_period_by_batches) and self._session.rank == 0:
+            saved = self._save(models.pass_name(happened.pass_id, batch))
+            log.info(f"Saving parameters to {saved}")
         if _is_due(batch, command.test_period):
             test(self._session, happened.pass_id)
 
@@ -144,20 +151,29 @@ class Reporter:
             f"AvgCost={self._pass.mean()} Eval: {self._session.figures(happened.metrics.items())}"
         )
         # First, so that a fault in the data of tests does not cost the pass.
-        period = self._command.saving_period
-        if period and happened.pass_id % period == 0:
-            self._save(models.pass_name(happened.pass_id))
-            if self._command.save_only_one and self._session.rank == 0:
-                models.remove(self._session.save_dir, happened.pass_id - period)
-        if self._command.test_period == 0:
-            test(self._session, happened.pass_id)
+        saved = self._save_pass(happened.pass_id)
+        try:
+            if self._command.test_period == 0:
+                test(self._session, happened.pass_id)
+        finally:
+            # As in the original behind the line of the test: scripts look there for its pass.
+            if saved is not None:
+                log.info(f"Saving parameters to {saved}")
 
-    def _save(self, name: str) -> None:
-        if self._session.rank != 0:
-            return
+    def _save_pass(self, pass_id: int) -> str | None:
+        """Saves a pass if it is one to save; its directory."""
+        period = self._command.saving_period
+        if self._session.rank != 0 or not period or pass_id % period != 0:
+            return None
+        directory = self._save(models.pass_name(pass_id))
+        if self._command.save_only_one:
+            models.remove(self._session.save_dir, pass_id - period)
+        return directory
+
+    def _save(self, name: str) -> str:
         directory = os.path.join(self._session.save_dir, name)
-        log.info(f"Saving parameters to {directory}")
         self._session.native.save(directory, self._files)
+        return directory
 
 
 class _Sum:

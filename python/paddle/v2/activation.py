@@ -114,6 +114,9 @@ class SoftSign(BaseActivation):
     name = "soft_sign"
 
 
+# Those whose slope follows from their value, which is all that recurrent layers keep.
+_GATES = (Linear, Sigmoid, Tanh, Relu, BRelu, STanh)
+
 __all__ = [
     "Abs",
     "BRelu",
@@ -150,6 +153,17 @@ def name_of(act: object, default: type[BaseActivation] = Linear) -> str:
         meant = known.get(act.lower().replace("_", ""))
         hint = f"paddle.activation.{meant}()" if meant else hint
     raise mistake.wrong_type(f"act must be an activation like {hint} but is {mistake.kind_of(act)}")
+
+
+def gate_of(argument: str, act: object, default: type[BaseActivation]) -> str:
+    """The engine's name of an activation inside a recurrent layer."""
+    name, known = name_of(act, default), [each.name for each in _GATES]
+    if name not in known:
+        raise mistake.unsupported(
+            f"{argument} of a recurrent layer cannot be {name}, only {', '.join(known)}; a step of "
+            "recurrent_group may have any"
+        )
+    return name
 
 
 def __getattr__(name: str) -> object:

@@ -76,6 +76,9 @@ pub(crate) enum Verb {
     MergeModel(python::Args),
     /// Draw costs and figures from the log of a training
     Plotcurve(python::Args),
+    /// Accepted without effect, as scripts of the original end with it
+    #[command(hide = true)]
+    Usage(python::Args),
     Completions(completions::Args),
     /// Run a submitted job to its end (started when one is submitted)
     #[command(hide = true)]

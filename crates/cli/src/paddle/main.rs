@@ -20,6 +20,7 @@ mod recordio;
 mod scale;
 mod service;
 mod supervise;
+mod usage;
 mod version;
 
 use args::Verb;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Verb::MakeDiagram(args) => python::run("paddle.utils.make_model_diagram", &args),
         Verb::MergeModel(args) => python::run("paddle.utils.merge_model", &args),
         Verb::Plotcurve(args) => python::run("paddle.utils.plotcurve", &args),
+        Verb::Usage(_) => usage::run(),
         Verb::Completions(args) => completions::run(&args),
         Verb::Conduct(args) => conduct::run(&args),
         Verb::Supervise(args) => supervise::run(&args),

@@ -135,8 +135,9 @@ pub fn open_state(directory: &Path) -> Result<Option<(impl Read, u64)>> {
 /// Loads all parameters from a pass directory; the names of those that it does not have.
 ///
 /// # Errors
-/// If it is not complete, a parameter has another size, or one is missing and `missing` says so, or
-/// all are.
+/// If a parameter has another size, or one is missing and `missing` says so, or all are; also
+/// without `done`, unless parameters may be missing: a folder that somebody filled by hand, with a
+/// table that was learnt elsewhere say, has none.
 pub fn load_pass(
     parameters: &Parameters,
     directory: &Path,
@@ -147,7 +148,10 @@ pub fn load_pass(
 }
 
 fn load(parameters: &Parameters, directory: &Path, missing: Missing) -> Result<Vec<String>> {
-    if !directory.join(DONE).is_file() {
+    if !directory.is_dir() {
+        return Err(Error::new(Kind::NotFound, "there is no such saved pass"));
+    }
+    if missing == Missing::Fail && !directory.join(DONE).is_file() {
         return Err(Error::new(
             Kind::NotFound,
             "this is not a saved pass, or saving it was not finished: it has no file `done`",

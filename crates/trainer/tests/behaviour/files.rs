@@ -242,12 +242,14 @@ fn a_missing_parameter_is_treated_as_asked() {
 }
 
 #[test]
-fn a_directory_that_is_not_done_is_not_loaded() {
+fn a_directory_that_is_not_done_is_loaded_only_where_parameters_may_be_missing() {
     let folder = tempfile::tempdir().unwrap();
     let model = parameters(Some(WORDS), Settings::default());
     let path = save_pass(&model, folder.path(), 0, View::Present).unwrap();
     std::fs::remove_file(path.join("done")).unwrap();
-    let load = |path: &Path| load_pass(&model, path, Missing::Rand).unwrap_err();
-    assert!(load(&path).message().contains("`done`"));
-    assert_eq!(load(&folder.path().join("nowhere")).kind(), Kind::NotFound);
+    let load = |path: &Path, missing| load_pass(&model, path, missing);
+    assert!(load(&path, Missing::Fail).unwrap_err().message().contains("`done`"));
+    assert_eq!(load(&path, Missing::Rand).unwrap(), Vec::<String>::new());
+    let nowhere = load(&folder.path().join("nowhere"), Missing::Rand).unwrap_err();
+    assert_eq!(nowhere.kind(), Kind::NotFound);
 }

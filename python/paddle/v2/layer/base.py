@@ -70,6 +70,8 @@ class Layer:
     evaluators: list["Evaluator"]
     # What it gives beside its output, by name: a layer, and the first of its columns and how many.
     others: dict[str, tuple["Layer", tuple[int, int]]]
+    # Of a group: its inputs in the order in which its step needs them.
+    sources: Sequence["Layer"] | None = None
     # The step that it was made in.
     within: scope.Scope | None
     type: InputType | None = None
@@ -308,6 +310,12 @@ def several(name: str, value: object) -> list[Layer]:
 def optional(name: str, value: object) -> list[Layer]:
     """What a user gave as the argument `name`: a layer, or None for none."""
     return [] if value is None else [one(name, value)]
+
+
+def widen_label(label: Layer, classes: int) -> None:
+    """Gives a label of `integer_value(1)`, as programs of the original have it, all classes."""
+    if label.type is not None and label.shape["value"] == "integer" and label.size == 1 < classes:
+        label.widen(classes)
 
 
 def weight_attributes(value: object, inputs: int) -> list[attr.ParamAttr]:

@@ -30,9 +30,9 @@ def lstm_step(
     name = naming.choose(name, "lstm_step")
     bias = attr.bias(bias_attr, True)
     attributes = {
-        "activation": activation.name_of(act, activation.Tanh),
-        "gate_activation": activation.name_of(gate_act, activation.Sigmoid),
-        "state_activation": activation.name_of(state_act, activation.Tanh),
+        "activation": activation.gate_of("act", act, activation.Tanh),
+        "gate_activation": activation.gate_of("gate_act", gate_act, activation.Sigmoid),
+        "state_activation": activation.gate_of("state_act", state_act, activation.Tanh),
         "has_bias": bias is not None,
     }
     description = describe(f"{name}_cell", "lstm_step", Finish(), attributes)
@@ -65,8 +65,8 @@ def gru_step(
     name = naming.choose(name, "gru_step")
     bias = attr.bias(bias_attr, True)
     attributes = {
-        "activation": activation.name_of(act, activation.Tanh),
-        "gate_activation": activation.name_of(gate_act, activation.Sigmoid),
+        "activation": activation.gate_of("act", act, activation.Tanh),
+        "gate_activation": activation.gate_of("gate_act", gate_act, activation.Sigmoid),
         "has_bias": bias is not None,
     }
     said = {"w0": attr.param("param_attr", param_attr)}

@@ -5,7 +5,7 @@ from typing import Any
 
 from paddle.v2 import activation, mistake, naming
 from paddle.v2 import evaluator as evaluators
-from paddle.v2.layer.base import Finish, Layer, describe, make, one, optional
+from paddle.v2.layer.base import Finish, Layer, describe, make, one, optional, widen_label
 
 
 def _cost(
@@ -56,6 +56,7 @@ def classification_cost(
             f"act=paddle.activation.Softmax(), it has {predicted.activation}",
             input=predicted.name,
         )
+    widen_label(truth, predicted.size)
     weights = optional("weight", weight)
     name = naming.choose(name, "cost")
     parents = [predicted, truth, *weights]
@@ -84,7 +85,9 @@ def cross_entropy_cost(
     layer_attr: object = None,
 ) -> Layer:
     """`−ln p[y]`, p being the probabilities of the input and y the label."""
-    parents = [one("input", input), one("label", label), *optional("weight", weight)]
+    predicted, truth = one("input", input), one("label", label)
+    widen_label(truth, predicted.size)
+    parents = [predicted, truth, *optional("weight", weight)]
     name = naming.choose(name, "cross_entropy")
     return _cost(name, "cross_entropy", parents, {"coeff": coeff}, layer_attr)
 
@@ -99,7 +102,9 @@ def cross_entropy_with_selfnorm_cost(
     layer_attr: object = None,
 ) -> Layer:
     """Cross entropy that also draws the sum of the outputs, here not a softmax, to 1."""
-    parents = [one("input", input), one("label", label)]
+    predicted, truth = one("input", input), one("label", label)
+    widen_label(truth, predicted.size)
+    parents = [predicted, truth]
     name = naming.choose(name, "cross_entropy_with_selfnorm")
     attributes = {"coeff": coeff, "alpha": softmax_selfnorm_alpha}
     return _cost(name, "cross_entropy_with_selfnorm", parents, attributes, layer_attr)

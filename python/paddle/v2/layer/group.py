@@ -87,6 +87,7 @@ def recurrent_group(
     own = name if len(outputs) > 1 else _outer_name(outputs[0], inside)
     description = describe(own, "recurrent_group", Finish(), attributes)
     group = Layer(description, network.inputs, network.said())
+    group.sources = network.sources(outputs)
     if len(outputs) == 1:
         group.shown_activation = outputs[0].activation
         return group
@@ -132,7 +133,8 @@ def _see(network: Step, place: int, given: object) -> Any:
             f"a recurrent group goes along sequences but layer {layer.name!r} has one row a "
             "sample; give it as paddle.layer.StaticInput if every step is to see it",
         )
-    return network.see(layer, "part", _INSIDE[level])
+    inside = level if planning.is_any_level(level) else _INSIDE[level]
+    return network.see(layer, "part", inside)
 
 
 def _is_constant(given: object) -> bool:

@@ -27,6 +27,11 @@ class _AnyLevel(str):
     __hash__ = str.__hash__
 
 
+def is_any_level(level: str) -> bool:
+    """Whether a level is one of a sketch, which may turn out to be any."""
+    return isinstance(level, _AnyLevel)
+
+
 @contextlib.contextmanager
 def sketched() -> Iterator[None]:
     """Layers that are made in this block have names and inputs; their sizes are guesses."""

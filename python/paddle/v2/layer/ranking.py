@@ -1,7 +1,7 @@
 """Costs of rankings: of pairs, and of all documents of a query."""
 
 from paddle.v2 import mistake, naming
-from paddle.v2.layer.base import Layer, one, optional, plain
+from paddle.v2.layer.base import Layer, one, optional, plain, widen_label
 
 
 @mistake.checked_arguments
@@ -19,8 +19,7 @@ def rank_cost(
     label: one number a row, or an id; `integer_value(1)`, as some programs have it, takes 1 too.
     """
     truth = one("label", label)
-    if truth.type is not None and truth.shape["value"] == "integer" and truth.size == 1:
-        truth.widen(2)
+    widen_label(truth, 2)
     pair = [one("left", left), one("right", right)]
     parents = [*pair, truth, *optional("weight", weight)]
     attributes = {"coeff": mistake.real("coeff", coeff)}

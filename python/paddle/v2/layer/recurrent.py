@@ -59,9 +59,9 @@ def lstmemory(
     and the three peepholes after them.
     """
     attributes = {
-        "activation": activation.name_of(act, activation.Tanh),
-        "gate_activation": activation.name_of(gate_act, activation.Sigmoid),
-        "state_activation": activation.name_of(state_act, activation.Tanh),
+        "activation": activation.gate_of("act", act, activation.Tanh),
+        "gate_activation": activation.gate_of("gate_act", gate_act, activation.Sigmoid),
+        "state_activation": activation.gate_of("state_act", state_act, activation.Tanh),
         "is_reversed": mistake.truth("reverse", reverse),
     }
     finish = Finish(layer_attr=layer_attr)
@@ -86,8 +86,8 @@ def grumemory(
     The input's parts are update gate, reset gate and candidate.
     """
     attributes = {
-        "activation": activation.name_of(act, activation.Tanh),
-        "gate_activation": activation.name_of(gate_act, activation.Sigmoid),
+        "activation": activation.gate_of("act", act, activation.Tanh),
+        "gate_activation": activation.gate_of("gate_act", gate_act, activation.Sigmoid),
         "is_reversed": mistake.truth("reverse", reverse),
     }
     finish = Finish(layer_attr=layer_attr)
@@ -107,7 +107,7 @@ def recurrent(
 ) -> Layer:
     """A row's output is `act(x + b + h·w)`, h being that of the row before."""
     attributes = {
-        "activation": activation.name_of(act, activation.Tanh),
+        "activation": activation.gate_of("act", act, activation.Tanh),
         "is_reversed": mistake.truth("reverse", reverse),
     }
     finish = Finish(layer_attr=layer_attr)

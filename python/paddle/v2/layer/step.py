@@ -142,6 +142,26 @@ class Step:
             "outputs": [layer.name for layer in outputs],
         }
 
+    def sources(self, outputs: Iterable[Layer]) -> list[Layer]:
+        """The inputs in the order in which the outputs need them, inputs before what they feed."""
+        outside = {link["name"]: each for link, each in zip(self.links, self.inputs, strict=True)}
+        found: dict[int, Layer] = {}
+        entered: set[int] = set()
+        waiting = list(reversed([*outputs]))
+        while waiting:
+            layer = waiting.pop()
+            if layer.serial in entered:
+                continue
+            entered.add(layer.serial)
+            if not isinstance(layer, Seen):
+                waiting.extend(reversed(layer.sources or layer.parents))
+                continue
+            source = layer.boot if isinstance(layer, Memory) else outside[layer.name]
+            if source is not None:
+                found[source.serial] = source
+        unused = {each.serial: each for each in self.inputs}
+        return list((found | unused).values())
+
     def said(self) -> dict[str, attr.ParamAttr]:
         """What is known of the parameters of all layers of the step, by slots of the group."""
         said = {}

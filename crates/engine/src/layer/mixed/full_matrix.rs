@@ -1,11 +1,12 @@
-//! `x·w`.
+//! `x·w`, where x is dense or a list of ids.
 
-use super::super::{Run, Slot, expect_dense};
+use super::super::{Run, Slot};
 use super::{Projection, Wiring, size_of};
-use crate::argument::Argument;
-use crate::shape::Shape;
+use crate::argument::{self, Argument};
+use crate::row_sums::row_sums;
+use crate::shape::{Shape, Value};
 use burn::tensor::Tensor;
-use contract::Result;
+use contract::{Error, Result};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -23,12 +24,25 @@ impl Projection for FullMatrix {
         wanted: Option<usize>,
     ) -> Result<(usize, Option<Slot>)> {
         let input = &inputs[0];
-        expect_dense("the input of a full matrix projection", input)?;
         let wanted = size_of(self.size, wanted)?;
-        Ok((wanted, Some(Slot::weight(place, [input.size, wanted]))))
+        let slot = match input.value {
+            Value::Dense => Slot::weight(place, [input.size, wanted]),
+            Value::SparseBinary | Value::SparseFloat => Slot::table(place, input, wanted),
+            Value::Integer => {
+                return Err(Error::invalid(format!(
+                    "a full matrix projection takes numbers but its input is {input}; look its \
+                     ids up with a table projection"
+                )));
+            }
+        };
+        Ok((wanted, Some(slot)))
     }
 
     fn forward(&self, run: &Run<'_>, at: &Wiring, inputs: &[&Argument]) -> Result<Tensor<2>> {
-        Ok(inputs[0].dense()?.matmul(run.parameter(at.slot)))
+        let weight = run.parameter(at.slot);
+        Ok(match &inputs[0].value {
+            argument::Value::Dense(x) => x.clone().matmul(weight),
+            _ => row_sums(weight, run.lists(at.slot, inputs[0])?),
+        })
     }
 }

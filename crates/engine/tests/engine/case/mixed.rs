@@ -26,7 +26,12 @@ fn of_one(
 
 /// Looks up rows of `size` keys.
 fn table(value: Value, size: usize) -> Case {
-    let case = of_one(json!({"size": 4}), "table", move |net, level| {
+    of_keys("table", value, size)
+}
+
+/// A projection of `size` keys.
+fn of_keys(name: &'static str, value: Value, size: usize) -> Case {
+    let case = of_one(json!({"size": 4}), name, move |net, level| {
         vec![net.data("ids", value, level, size)]
     });
     Case { name: format!("{} of {size} {value:?} keys", case.name), ..case }
@@ -78,6 +83,8 @@ pub(super) fn cases() -> Vec<Case> {
             vec![net.input("a", level, 3), net.input("b", level, 3)]
         }),
         of_one(json!({"size": 4}), "full_matrix", one),
+        of_keys("full_matrix", Value::SparseBinary, 6),
+        of_keys("full_matrix", Value::SparseFloat, 6),
         of_one(json!({}), "identity", one),
         of_one(json!({"offset": 1, "size": 2}), "identity", |net, level| {
             vec![net.input("a", level, 4)]
