@@ -104,7 +104,7 @@ fn a_dry_run_under_mpi_names_the_ranks() {
 
 #[test]
 fn wrong_calls_for_clusters_say_what_to_do() {
-    let calls: [&[&str]; 22] = [
+    let calls: [&[&str]; 23] = [
         &["--hosts=a,b"],
         &["--hosts=a,a", "-p", ".", "--", "true"],
         &["--hosts=a", "-p", ".", "-j", "/x", "--", "true"],
@@ -113,6 +113,7 @@ fn wrong_calls_for_clusters_say_what_to_do() {
         &["--hosts=a", "-j", "/x", "--lr=1", "true"],
         &["--hosts=a", "-j", "/x", "--show_stat", "--", "true"],
         &["--hosts=a", "-j", "/x", "--log_dir=/logs", "true"],
+        &["--hosts=a", "-j", "/x", "--output_dir=../out", "true"],
         &["--hosts=a", "-p", ".", "trian.py"],
         &["--backend=ssh", "--", "true"],
         &["--backend=mpi", "--", "true"],
