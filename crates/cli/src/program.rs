@@ -37,6 +37,10 @@ pub fn with_interpreter(words: &[String], search_path: Option<&OsStr>) -> Vec<St
     if words.first().is_some_and(|program| program.ends_with(".py")) {
         let has = |name: &str| search_path.is_some_and(|path| is_command(name, path));
         let python = if !has("python") && has("python3") { "python3" } else { "python" };
+        if words[0].starts_with('-') {
+            // An interpreter would take it for a flag.
+            words[0].insert_str(0, "./");
+        }
         words.insert(0, python.to_owned());
     }
     words
@@ -69,9 +73,12 @@ fn check_file(program: &str, place: Whereabouts<'_>) -> Result<(), Missing> {
     if is_executable(&path) {
         return Ok(());
     }
-    let message = format!(
-        "`{program}` is not executable: use chmod +x, or put its interpreter in front of it"
-    );
+    let message = match path.is_dir() {
+        true => format!("`{program}` is a directory: name the program in it"),
+        false => format!(
+            "`{program}` is not executable: use chmod +x, or put its interpreter in front of it"
+        ),
+    };
     let error = Error::new(Kind::Forbidden, message).with("file", path.display());
     Err(Missing { code: NOT_EXECUTABLE, error })
 }
@@ -110,8 +117,13 @@ fn is_executable(path: &Path) -> bool {
 
 fn no_command(name: &str, workspace: &Path) -> Missing {
     let mut message = format!("there is no program `{name}` here: no such command in PATH");
+    let script = format!("{name}.py");
     if workspace.join(name).is_file() {
         message.push_str(&format!("; to run the file of the workspace use ./{name}"));
+    } else if !name.is_empty() && workspace.join(&script).is_file() {
+        message.push_str(&format!("; did you mean {script}?"));
+    } else if name.contains(' ') {
+        message.push_str("; without quotes around all of it, it is a program and its arguments");
     }
     Missing { code: NOT_FOUND, error: Error::new(Kind::NotFound, message) }
 }
@@ -179,6 +191,7 @@ mod tests {
         insta::assert_snapshot!(check_line("python3 -c pass"), @"python3 -c pass");
         insta::assert_snapshot!(check_line("./run.sh x"), @"./run.sh x");
         assert_eq!(with_interpreter(&words("train.py"), None), ["python", "train.py"]);
+        assert_eq!(with_interpreter(&words("-x.py -y"), None), ["python", "./-x.py", "-y"]);
     }
 
     #[test]
@@ -188,7 +201,17 @@ mod tests {
         insta::assert_snapshot!(check_line("pyhton train.py"), @"127: there is no program `pyhton` here: no such command in PATH");
         insta::assert_snapshot!(check_line("run.sh"), @"127: there is no program `run.sh` here: no such command in PATH; to run the file of the workspace use ./run.sh");
         insta::assert_snapshot!(check_line("./run"), @"127: there is no program `./run` here: no such file (file: <folder>/./run)");
+        insta::assert_snapshot!(check_line("train"), @"127: there is no program `train` here: no such command in PATH; did you mean train.py?");
+        insta::assert_snapshot!(check_line("./bin"), @"126: `./bin` is a directory: name the program in it (file: <folder>/./bin)");
         insta::assert_snapshot!(check_line("./notes"), @"126: `./notes` is not executable: use chmod +x, or put its interpreter in front of it (file: <folder>/./notes)");
+    }
+
+    #[test]
+    fn a_whole_line_in_quotes_is_no_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Whereabouts { workspace: folder.path(), search_path: Some(OsStr::new("")) };
+        let Missing { error, .. } = check(&["python train.py".to_owned()], place).unwrap_err();
+        insta::assert_snapshot!(error, @"there is no program `python train.py` here: no such command in PATH; without quotes around all of it, it is a program and its arguments");
     }
 
     #[test]

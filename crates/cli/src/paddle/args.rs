@@ -4,7 +4,7 @@ use crate::{
     agent, attach, cluster_node, cluster_train, completions, conduct, jobs, kill, launch, logs,
     master, pserver, python, rank, recordio, scale, supervise, version,
 };
-use clap::{Command, CommandFactory, Parser, Subcommand};
+use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 
 /// Distributed training with parameter servers: run and inspect the parts of a job.
@@ -24,9 +24,23 @@ impl Verb {
             // they do before they are at work.
             Some(verb @ "supervise") => Verb::Supervise(alone(verb, &arguments)),
             Some(verb @ "pserver") => Verb::Pserver(Box::new(alone(verb, &arguments))),
-            _ => Paddle::parse_from(cli::flags::mark(arguments, Paddle::command)).verb,
+            _ => {
+                let arguments = cli::flags::mark(arguments, Paddle::command);
+                let matches =
+                    Paddle::command().mut_subcommands(below_zero).get_matches_from(arguments);
+                Paddle::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).verb
+            }
         }
     }
+}
+
+/// Lets numbers below zero be values of flags, which say what is wrong with them. Else they are
+/// taken for flags that nobody knows.
+fn below_zero(verb: Command) -> Command {
+    verb.mut_args(|argument: Arg| {
+        let takes_number = !argument.is_positional() && argument.get_action().takes_values();
+        argument.allow_negative_numbers(takes_number)
+    })
 }
 
 /// Reads the arguments of one verb.

@@ -2,7 +2,7 @@
 
 use super::component;
 use super::job::{Job, signal, spawn, wait_until};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Where jobs are kept, among hidden files that outlive them.
 fn jobs_of(job: &Job) -> Vec<String> {
@@ -76,6 +76,30 @@ fn jobs_are_kept_under_any_name() {
     launch.env("PADDLE_JOBS_DIR", job.folder().join("jöbs with 'blanks'"));
     let ended = job.run_to_the_end(launch);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "trainer-0 | hello\n"), "{ended:?}");
+}
+
+/// The job goes on, and somebody who asked for its output in a file hears that it is not all there.
+#[test]
+fn output_that_cannot_be_shown_is_told() {
+    let job = Job::new();
+    let mut launch = job.launch(&[], "echo hello");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = launch.stdin(Stdio::null()).stdout(full).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("no more of the output is shown, the job goes on: No space"), "{said}");
+    assert_eq!(job.read("log/trainer-0.log"), "hello\n");
+}
+
+#[test]
+fn a_variable_that_is_no_text_is_not_dropped_in_silence() {
+    use std::os::unix::ffi::OsStrExt;
+    let job = Job::new();
+    let mut launch = job.launch(&[], "echo [$ODD] $PLAIN");
+    launch.env("ODD", std::ffi::OsStr::from_bytes(b"caf\xe9")).env("PLAIN", "caf\u{e9}");
+    let ended = job.run_to_the_end(launch);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "trainer-0 | [] caf\u{e9}\n"), "{ended:?}");
+    assert!(ended.stderr.contains("do not inherit ODD: it is not UTF-8"), "{ended:?}");
 }
 
 /// How a job ended is worth more than what is kept of its output.

@@ -104,7 +104,7 @@ fn a_dry_run_under_mpi_names_the_ranks() {
 
 #[test]
 fn wrong_calls_for_clusters_say_what_to_do() {
-    let calls: [&[&str]; 22] = [
+    let calls: [&[&str]; 23] = [
         &["--hosts=a,b"],
         &["--hosts=a,a", "-p", ".", "--", "true"],
         &["--hosts=a", "-p", ".", "-j", "/x", "--", "true"],
@@ -113,6 +113,7 @@ fn wrong_calls_for_clusters_say_what_to_do() {
         &["--hosts=a", "-j", "/x", "--lr=1", "true"],
         &["--hosts=a", "-j", "/x", "--show_stat", "--", "true"],
         &["--hosts=a", "-j", "/x", "--log_dir=/logs", "true"],
+        &["--hosts=a", "-j", "/x", "--output_dir=../out", "true"],
         &["--hosts=a", "-p", ".", "trian.py"],
         &["--backend=ssh", "--", "true"],
         &["--backend=mpi", "--", "true"],
@@ -133,7 +134,7 @@ fn wrong_calls_for_clusters_say_what_to_do() {
 
 #[test]
 fn wrong_calls_say_what_to_do() {
-    let calls: [&[&str]; 26] = [
+    let calls: [&[&str]; 30] = [
         &[],
         &["trian.py", "--lr=1"],
         &["python", "trian.py"],
@@ -152,6 +153,9 @@ fn wrong_calls_say_what_to_do() {
         &["--env=MINE", "--", "true"],
         &["--env=PADDLE_PORT=1", "--", "true"],
         &["--workspace=missing", "--", "true"],
+        &["--workspace=train.py", "--", "true"],
+        &["--restarts", "-1", "train.py"],
+        &["--time_limit", "-5", "train.py"],
         &["--pservers=2", "--port=65533", "--", "true"],
         &["--port=7164", "--", "true"],
         &["--ports_num_for_sparse=2", "--trainers=2", "--pservers=0", "--", "true"],
@@ -159,6 +163,7 @@ fn wrong_calls_say_what_to_do() {
         &["--nics=eth0", "--", "true"],
         &["--remote_paddle=/opt/paddle", "--", "true"],
         &["--config=conf.py", "--local"],
+        &["--config=conf.py", "train.py"],
         &["--config=conf.py", "--start_pserver=1"],
     ];
     insta::assert_snapshot!(calls.map(transcript).concat());

@@ -59,6 +59,12 @@ pub(super) fn check(submission: &Submission) -> Result<()> {
         let target = mount.target.to_string_lossy();
         return refuse("mounts", &target, "replicas see the machines' own directories");
     }
+    if let Place::Ssh(_) = place {
+        check_results(spec)?;
+    }
+    if let (Place::Slurm(_), Package::Dispatch(_)) = (place, package) {
+        check_results(spec)?;
+    }
     match place {
         Place::Local(local) => sandbox::check(submission, local)?,
         Place::Ssh(ssh) => {
@@ -90,6 +96,19 @@ pub(super) fn check(submission: &Submission) -> Result<()> {
         && !path.starts_with('/')
     {
         return Err(Error::invalid("the package must be an absolute path").with("package", path));
+    }
+    Ok(())
+}
+
+/// Refuses directories that could not be brought back from machines of their own.
+fn check_results(spec: &JobSpec) -> Result<()> {
+    let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    for (field, directory) in [("log_dir", &spec.log_dir), ("output_dir", &spec.output_dir)] {
+        if !Path::new(directory).components().all(is_inside) {
+            let message = "on other machines this is below the job's directory, and comes back to \
+                           the same path here: use a relative one, without `..`";
+            return Err(Error::invalid(message).with("field", field).with("value", directory));
+        }
     }
     Ok(())
 }

@@ -72,11 +72,10 @@ impl Site {
         let arrivals = match arrivals {
             Ok(arrivals) => arrivals,
             Err(error) => {
-                let said = match &mut mpirun {
-                    Some(mpirun) => mpirun.last_words().await,
-                    None => String::new(),
-                };
-                return Err(if said.is_empty() { error } else { error.with("mpirun", said) });
+                return Err(match &mut mpirun {
+                    Some(mpirun) => mpirun.explain(error).await,
+                    None => error,
+                });
             }
         };
         let (mut nodes, mut hosts) = (Vec::new(), Vec::new());

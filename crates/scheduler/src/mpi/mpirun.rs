@@ -101,11 +101,11 @@ impl Mpirun {
         }
     }
 
-    /// What it printed last.
-    pub(super) async fn last_words(&mut self) -> String {
+    /// The error, with what it printed last.
+    pub(super) async fn explain(&mut self, error: Error) -> Error {
         // What it says about ranks that fail comes a moment later.
         let _ = timeout(Duration::from_secs(1), self.ended()).await;
-        String::from_utf8_lossy(&self.words).trim().to_owned()
+        explained(error, String::from_utf8_lossy(&self.words).trim())
     }
 
     /// Its ranks have been told to end: waits for it, and kills it if it does not.
@@ -134,6 +134,19 @@ fn hostfile(place: &MpiPlace, folder: &Path) -> Result<Option<PathBuf>> {
         Error::io("cannot write the hostfile", source).with("path", path.display())
     })?;
     Ok(Some(path))
+}
+
+/// What it says about machines that are too small is meant for those who run it themselves.
+fn explained(error: Error, words: &str) -> Error {
+    let error = match words.contains("not enough slots") {
+        true => {
+            let message = "mpirun has fewer slots than -n asks for: use fewer ranks, name machines \
+                           with slots=N in --hostfile, or give --mpirun_args=--oversubscribe";
+            Error::new(error.kind(), message)
+        }
+        false => error,
+    };
+    if words.is_empty() { error } else { error.with("mpirun", words) }
 }
 
 /// What each rank runs. Its directory is the same when `mpirun` runs again, and no other job's.
@@ -172,6 +185,15 @@ fn argv(place: &MpiPlace, hostfile: Option<&Path>, is_root: bool, rank: &[String
 mod tests {
     use super::*;
     use crate::submission::MpiStart;
+
+    #[test]
+    fn too_few_slots_are_explained_by_our_flags() {
+        let ended = || Error::new(Kind::Unavailable, "mpirun ended").with("exit_code", 1);
+        insta::assert_snapshot!(explained(ended(), ""), @"mpirun ended (exit_code: 1)");
+        insta::assert_snapshot!(explained(ended(), "no host"), @"mpirun ended (exit_code: 1, mpirun: no host)");
+        let words = "There are not enough slots available in the system";
+        insta::assert_snapshot!(explained(ended(), words), @"mpirun has fewer slots than -n asks for: use fewer ranks, name machines with slots=N in --hostfile, or give --mpirun_args=--oversubscribe (mpirun: There are not enough slots available in the system)");
+    }
 
     #[test]
     fn mpirun_is_told_names_of_variables_only() {

@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use contract::quote::quote;
 
@@ -19,6 +20,8 @@ pub struct Reach {
     pub config: Option<PathBuf>,
     /// The command `paddle` on the hosts: a name to be found there, or a path.
     pub paddle: String,
+    /// How long a host may take until its `paddle` answers.
+    pub patience: Duration,
 }
 
 /// How a connection is made.
@@ -32,9 +35,23 @@ pub(super) enum Connection {
     Shared,
 }
 
-const CONNECT_SECONDS: u32 = 15;
+/// The least time to connect, where there is that much.
+const CONNECT_SECONDS: u64 = 15;
 /// A host is given up when it has not answered for four of these.
 const ALIVE_SECONDS: u32 = 15;
+
+impl Reach {
+    /// How much of the time `ssh` may take to connect: `paddle` has to be started too.
+    fn connect_seconds(&self) -> u64 {
+        let seconds = self.patience.as_secs().max(1);
+        (seconds / 4).max(CONNECT_SECONDS).min(seconds)
+    }
+
+    /// How long a host is waited for. Longer than `ssh` tries to connect, whose words say more.
+    pub(super) fn answer_within(&self) -> Duration {
+        self.patience.max(Duration::from_secs(self.connect_seconds() + 1))
+    }
+}
 
 /// The arguments of `ssh` up to and including the host.
 pub(super) fn ssh(
@@ -57,7 +74,7 @@ fn options(reach: &Reach, control: &Path, connection: Connection) -> Vec<OsStrin
     arguments.push("-T".into());
     let mut option = |text: String| arguments.extend(["-o".into(), OsString::from(text)]);
     option(format!("BatchMode={}", if connection == Connection::Asking { "no" } else { "yes" }));
-    option(format!("ConnectTimeout={CONNECT_SECONDS}"));
+    option(format!("ConnectTimeout={}", reach.connect_seconds()));
     option(format!("ServerAliveInterval={ALIVE_SECONDS}"));
     option("ServerAliveCountMax=4".to_owned());
     option("LogLevel=ERROR".to_owned());
@@ -143,14 +160,27 @@ mod tests {
         quote(&arguments.iter().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>())
     }
 
+    fn reach(seconds: u64) -> Reach {
+        Reach { config: None, paddle: "paddle".into(), patience: Duration::from_secs(seconds) }
+    }
+
+    #[test]
+    fn a_host_has_the_time_that_it_is_given() {
+        let seconds = |seconds| {
+            let reach = reach(seconds);
+            (reach.connect_seconds(), reach.answer_within().as_secs())
+        };
+        assert_eq!([1, 4, 60, 600].map(seconds), [(1, 2), (4, 5), (15, 60), (150, 600)]);
+    }
+
     #[test]
     fn command_lines_hold_no_secret_and_no_surprise() {
-        let reach = Reach { config: Some("/etc/my ssh".into()), paddle: "paddle".into() };
+        let reach = Reach { config: Some("/etc/my ssh".into()), ..reach(60) };
         let host: Host = "root@[::1]:9090".parse().unwrap();
         let control = Path::new("/tmp/c/0");
         insta::assert_snapshot!(show(&ssh(&reach, &host, control, Connection::First)), @"-F '/etc/my ssh' -T -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15 -o ServerAliveCountMax=4 -o LogLevel=ERROR -o ClearAllForwardings=yes -o ControlMaster=yes -o ControlPersist=no -o ControlPath=/tmp/c/0 -l root -p 9090 -- ::1");
         insta::assert_snapshot!(show(&rsync(&reach, &host, control, Path::new("/home/me/my job"), "/srv/m")), @r"-rlp --checksum --delete --protect-args --quiet --timeout=600 --rsh 'ssh -F '\''/etc/my ssh'\'' -T -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15 -o ServerAliveCountMax=4 -o LogLevel=ERROR -o ClearAllForwardings=yes -o ControlMaster=no -o ControlPersist=no -o ControlPath=/tmp/c/0 -l root -p 9090' -- '/home/me/my job/' '[::1]:/srv/m/'");
-        let reach = Reach { config: None, paddle: "paddle".into() };
+        let reach = Reach { config: None, ..reach };
         let host: Host = "node1".parse().unwrap();
         insta::assert_snapshot!(show(&ssh(&reach, &host, control, Connection::Shared)), @"-T -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15 -o ServerAliveCountMax=4 -o LogLevel=ERROR -o ClearAllForwardings=yes -o ControlMaster=no -o ControlPersist=no -o ControlPath=/tmp/c/0 -- node1");
         insta::assert_snapshot!(show(&describe(&reach, &host)), @"-G -- node1");

@@ -45,6 +45,18 @@ const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(30);
 /// How long `ssh` may take to read its configuration, which may run commands.
 const RESOLVE: Duration = Duration::from_secs(30);
 
+/// The longest directory for sockets. The system takes 107 bytes for the path of a socket, of which
+/// our directory, the number of a host and what `ssh` adds for a moment need up to 37.
+const SOCKETS_BYTES_MAX: usize = 70;
+
+/// The directory for temporary files, unless sockets cannot be there.
+fn for_sockets(temporary: PathBuf) -> PathBuf {
+    match temporary.as_os_str().len() {
+        ..=SOCKETS_BYTES_MAX => temporary,
+        _ => PathBuf::from("/tmp"),
+    }
+}
+
 /// Hosts that have been reached, in the order of their ranks.
 pub struct Cluster {
     reach: Reach,
@@ -77,7 +89,7 @@ impl Cluster {
     ) -> Result<Cluster> {
         let controls = tempfile::Builder::new()
             .prefix("paddle-")
-            .tempdir()
+            .tempdir_in(for_sockets(std::env::temp_dir()))
             .map_err(|source| Error::io("cannot make a directory for connections", source))?;
         let control = |index: usize| controls.path().join(index.to_string());
         let first = hosts.iter().enumerate().map(|(index, host)| {
@@ -377,6 +389,13 @@ async fn resolve(reach: &Reach, host: &Host) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sockets_lie_where_their_paths_are_short_enough() {
+        let path = |bytes: usize| PathBuf::from(format!("/{}", "x".repeat(bytes - 1)));
+        assert_eq!(for_sockets(path(70)), path(70));
+        assert_eq!(for_sockets(path(71)), Path::new("/tmp"));
+    }
 
     #[test]
     fn job_directories_are_named_after_their_moment() {

@@ -44,7 +44,7 @@ const NOISE_BYTES_MAX: u64 = 64 << 10;
 const COMPLAINT_BYTES_MAX: u64 = 16 << 10;
 /// How long the end of `ssh` is waited for once its input is closed.
 const END: Duration = Duration::from_secs(10);
-/// How long a host may take to run `paddle`, once nobody has to be asked for a password.
+/// How long a host that was reached already may take to run `paddle`.
 const GREETING: Duration = Duration::from_secs(60);
 /// A shell that keeps Ctrl-C from `ssh`: the launcher ends jobs in an orderly way.
 const SHIELD: [&str; 3] = ["sh", "-c", "trap '' INT QUIT; exec ssh \"$@\""];
@@ -83,8 +83,11 @@ impl Session {
             output: BufReader::new(Box::new(Patient::new(output))),
             process: Some(Process { child, complaints }),
         };
-        // Somebody who is asked for a password may take his time.
-        let limit = if connection == Connection::Asking { SILENCE_MAX } else { GREETING };
+        // Somebody who is asked for a password may take their time.
+        let limit = match connection {
+            Connection::Asking => SILENCE_MAX,
+            Connection::First | Connection::Shared => reach.answer_within(),
+        };
         session.greet(release, limit).await
     }
 

@@ -11,6 +11,7 @@ use contract::{Error, Result};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A job for ssh hosts.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl Site {
         is_again: bool,
     ) -> Result<(Site, Vec<Node>, Vec<supervisor::host::Host>)> {
         let place = job.place;
-        let reach = Reach { config: place.ssh_config.clone(), paddle: place.paddle.clone() };
+        let reach = job.reach();
         let mut cluster =
             Cluster::open(reach, &place.hosts, &paddle.release, place.may_ask).await?;
         let is_dispatched = matches!(job.submission.package, Package::Dispatch(_));
@@ -70,7 +71,7 @@ impl Site {
     /// The job's directory cannot be used on one that is reached.
     pub async fn open_reachable(job: &Job<'_>, paddle: &Paddle) -> Result<(Site, Vec<Error>)> {
         let place = job.place;
-        let reach = Reach { config: place.ssh_config.clone(), paddle: place.paddle.clone() };
+        let reach = job.reach();
         let opened = Cluster::open_reachable(reach, &place.hosts, &paddle.release).await?;
         let (mut cluster, mut failed) = opened;
         // Nothing is changed there: the directory is only named.
@@ -114,6 +115,14 @@ impl Site {
 }
 
 impl Job<'_> {
+    fn reach(&self) -> Reach {
+        Reach {
+            config: self.place.ssh_config.clone(),
+            paddle: self.place.paddle.clone(),
+            patience: Duration::from_secs(self.submission.spec.ready_seconds),
+        }
+    }
+
     /// Where the job is on every host.
     pub(crate) fn directory(&self) -> String {
         match &self.submission.package {

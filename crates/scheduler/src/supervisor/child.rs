@@ -215,8 +215,10 @@ fn open_files(start: &Start) -> std::result::Result<(File, Option<String>), NotS
             "no figures of {replica}: what is in their place cannot be removed: {figures}: {source}"
         ))
     });
-    let log = files::open_log(&path, is_first)
-        .map_err(|source| format!("cannot write its log {}: {source}", path.display()))?;
+    let log = files::open_log(&path, is_first).map_err(|source| {
+        let path = path.display();
+        format!("cannot write its log {path}: {source}: choose another directory with log_dir")
+    })?;
     Ok((log, note))
 }
 
@@ -277,6 +279,9 @@ pub fn not_started(program: &str, source: &std::io::Error) -> (i32, String) {
         }
         ErrorKind::NotFound => (127, "there is no such command in PATH"),
         ErrorKind::PermissionDenied => (126, "is its file executable?"),
+        // These pass.
+        ErrorKind::WouldBlock => (1, "this user may not have more processes (ulimit -u)"),
+        ErrorKind::OutOfMemory => (1, "the machine has no memory left"),
         _ => (126, "is it a program or a script that begins with #! ?"),
     };
     (code, format!("cannot run {program}: {source}: {hint}"))
@@ -459,6 +464,15 @@ fn understood<T>(line: contract::Result<Option<T>>) -> Option<T> {
 mod tests {
     use super::*;
     use rustix::process::{Signal, kill_process};
+
+    #[test]
+    fn what_may_pass_is_not_blamed_on_the_program() {
+        let check = |kind: ErrorKind| not_started("sh", &kind.into());
+        let (code, words) = check(ErrorKind::WouldBlock);
+        assert!(code == 1 && words.contains("ulimit -u"), "{code} {words}");
+        let (code, words) = check(ErrorKind::PermissionDenied);
+        assert!(code == 126 && words.contains("executable"), "{code} {words}");
+    }
 
     #[test]
     fn a_process_that_stays_stopped_is_noticed_and_one_that_goes_on_is_not() {

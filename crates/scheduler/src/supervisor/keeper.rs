@@ -63,8 +63,9 @@ async fn keep(
     let mut ends = signal(SignalKind::child()).map_err(refused)?;
     let (events, outgoing) = mpsc::channel(EVENTS_MAX);
     let (incoming, mut commands) = mpsc::channel(1);
-    std::thread::spawn(|| write_events(outgoing));
-    std::thread::spawn(move || read_commands(&incoming));
+    let thread = std::thread::Builder::new;
+    thread().spawn(|| write_events(outgoing)).map_err(refused)?;
+    thread().spawn(move || read_commands(&incoming)).map_err(refused)?;
     let lock = directory.join(guard::LOCK);
     let mut beat = tokio::time::interval(message::BEAT);
     beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);

@@ -11,7 +11,7 @@ use contract::state::{JobState, State};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use scheduler::{JobRecord, ReplicaId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::time::Duration;
 
 /// How many lines of each replica are remembered: the summary needs a whole traceback of one.
@@ -177,7 +177,12 @@ impl View {
             }
             Format::Json => std::io::stderr().write_all(bytes),
         });
-        self.has_reader = written.is_ok();
+        let Err(error) = written else { return };
+        self.has_reader = false;
+        // One who reads no more, as in `… | head`, knows that; a full disk is news.
+        if error.kind() != ErrorKind::BrokenPipe {
+            self.say(&format!("no more of the output is shown, the job goes on: {error}"));
+        }
     }
 
     fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {

@@ -22,7 +22,7 @@ pub(crate) fn open() -> Result<Jobs> {
             .map_err(|source| Error::io("cannot find the directory of jobs", source))?,
         None => std::env::home_dir()
             .filter(|home| !home.as_os_str().is_empty())
-            .ok_or_else(|| Error::invalid("there is no home to keep jobs in: set HOME"))?
+            .ok_or_else(|| Error::invalid("there is no home to keep jobs in: set PADDLE_JOBS_DIR"))?
             .join(".paddle/jobs"),
     };
     if root.to_str().is_none() {

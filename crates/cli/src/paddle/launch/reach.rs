@@ -1,11 +1,13 @@
 //! How ssh hosts are found and reached: the flags that `paddle launch` and `paddle kill` share.
 
 use crate::attach::follow::runtime;
+use contract::job::JobSpec;
 use contract::{Error, Result};
 use scheduler::ssh::conf::{Conf, check_directory};
 use scheduler::ssh::{Cluster, host};
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "On ssh hosts")]
@@ -72,6 +74,7 @@ impl Reach {
         let reach = scheduler::ssh::command::Reach {
             config: self.ssh_config.clone(),
             paddle: self.remote_paddle(),
+            patience: Duration::from_secs(JobSpec::default().ready_seconds),
         };
         Cluster::open(reach, hosts, env!("CARGO_PKG_VERSION"), may_ask()).await
     }

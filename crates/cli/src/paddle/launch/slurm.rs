@@ -127,7 +127,6 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     let here = workspace(args)?;
     let (package, source) = match &args.ssh.job_dispatch_package {
         Some(package) => {
-            ssh::check_directories(args)?;
             let (package, source) = ssh::dispatched(args, package)?;
             (package, Some(source))
         }

@@ -82,7 +82,6 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
     super::mpi::refuse_flags(args)?;
     super::slurm::refuse_flags(args)?;
     super::submission::refuse_visible_processes(args)?;
-    check_directories(args)?;
     let conf = args.ssh.reach.conf()?;
     let (package, source) = package(args)?;
     let place = match (&source, &package) {
@@ -111,18 +110,6 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
         results: workspace(args)?,
     });
     Ok(Built { submission: submission(spec, place, package)?, package: source })
-}
-
-/// Refuses what could not be brought back from machines of their own.
-pub(super) fn check_directories(args: &LaunchArgs) -> Result<()> {
-    for (flag, directory) in [("--log_dir", &args.log_dir), ("--output_dir", &args.output_dir)] {
-        if Path::new(directory).is_absolute() {
-            let message = "on other machines this is below the job's directory, and comes back to \
-                           the same path here: use a relative one";
-            return Err(Error::invalid(message).with("flag", flag).with("value", directory));
-        }
-    }
-    Ok(())
 }
 
 /// A directory here that is copied to other machines.

@@ -2,7 +2,7 @@
 //! `mpi.rs`, `slurm.rs` and `kubernetes.rs`.
 
 use super::args::{Args, Where};
-use super::{kubernetes, mpi, slurm, ssh, trainer};
+use super::{COMMAND, kubernetes, mpi, slurm, ssh, trainer};
 use crate::jobs::find::ORIGIN;
 use cli::program::Missing;
 use contract::env::{SetBy, variable};
@@ -14,6 +14,7 @@ use scheduler::Submission;
 use scheduler::submission::{LocalPlace, Package, Place};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// A job that can be submitted.
@@ -112,9 +113,14 @@ pub(super) fn present(workspace: &Path) -> Result<Package> {
 
 /// The directory that the program runs in.
 pub(super) fn workspace(args: &Args) -> Result<PathBuf> {
-    args.workspace.canonicalize().map_err(|source| {
+    let workspace = args.workspace.canonicalize().map_err(|source| {
         Error::io("no such workspace", source).with("workspace", args.workspace.display())
-    })
+    })?;
+    if workspace.is_dir() {
+        return Ok(workspace);
+    }
+    let message = "the workspace is no directory: name the one that the program is in";
+    Err(Error::invalid(message).with("workspace", args.workspace.display()))
 }
 
 /// A submission of this user, under an id of its own.
@@ -248,17 +254,28 @@ fn env_variable(entry: &str) -> Result<(String, String)> {
 }
 
 /// The variables of this process that programs inherit: all but those by which a launcher tells
-/// each replica who it is.
+/// each replica who it is. One that is no text cannot be kept with the job, which is said.
 pub(super) fn inherited() -> BTreeMap<String, String> {
     let is_told = |name: &str| {
         variable(name)
             .is_some_and(|known| matches!(known.set_by, SetBy::Backend | SetBy::BackendSecret))
     };
-    let text = |text: OsString| text.into_string().ok();
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
-        .filter(|(name, _)| !is_told(name))
-        .collect()
+    let mut inherited = BTreeMap::new();
+    for (name, value) in std::env::vars_os() {
+        match (name.to_str(), value.to_str()) {
+            (Some(name), Some(value)) if !is_told(name) => {
+                inherited.insert(name.to_owned(), value.to_owned());
+            }
+            (Some(_), Some(_)) => {}
+            _ => {
+                let name = name.display();
+                let words = format!("{COMMAND}: programs do not inherit {name}: it is not UTF-8\n");
+                // Where not even this can be written, there is nobody to tell.
+                let _ = std::io::stderr().write_all(words.as_bytes());
+            }
+        }
+    }
+    inherited
 }
 
 /// The name of the workspace, where that can be a job's.

@@ -68,6 +68,11 @@ fn set_configuration(spec: &mut JobSpec, args: &Args) -> Result<bool> {
         let mut strange = flags.iter().filter(|flag| flag.starts_with('-') && !is_shared(flag));
         return match strange.next() {
             None => Ok(false),
+            Some(flag) if name(flag) == "--config" => {
+                let message = "trainers run this configuration or a program: leave one out, or \
+                               write the flag after the program if it is the program's";
+                Err(Error::invalid(message).with("flag", flag))
+            }
             Some(flag) => {
                 let message = "this flag is not the launcher's: write it after the program";
                 Err(Error::invalid(message).with("flag", flag))

@@ -65,9 +65,9 @@ fn configure(args: &Args, environment: &Environment) -> Result<ServerConfig> {
     config.restore = args.restore.as_deref().or(told).map(which).transpose()?;
     let Some(folder) = checkpoint_dir.or_else(|| folder(&environment.checkpoint_dir)) else {
         if let Some(Which::Latest | Which::Cut(1..)) = config.restore {
-            return Err(Error::invalid(
-                "there is no folder to restore from; give --checkpoint_dir",
-            ));
+            let message = "there is no folder to restore from: give --checkpoint_dir, or begin \
+                           anew, without --restore and PADDLE_RESTORE";
+            return Err(Error::invalid(message));
         }
         config.check()?;
         return Ok(config);

@@ -66,6 +66,18 @@ pub(crate) fn what_only_some_places_have_is_refused_by_name(harness: &dyn Harnes
         let mount = Mount { source, target, is_read_only: true };
         refused("mounts", &|job| job.mounts.push(mount.clone()));
     }
+    if let Place::Ssh(_) = place {
+        // What lies outside of the job's directory is not brought back.
+        for directory in ["/logs", "../logs", "a/../../b"] {
+            let job = Job::new(harness, 1, "true").with(|spec| spec.log_dir = directory.to_owned());
+            let error = job.try_submit().unwrap_err();
+            assert_eq!(error.kind(), Kind::Invalid, "{error}");
+            assert!(error.to_string().contains("field: log_dir, value: "), "{error}");
+            let change = |spec: &mut JobSpec| spec.output_dir = directory.to_owned();
+            let error = Job::new(harness, 1, "true").with(change).try_submit().unwrap_err();
+            assert!(error.to_string().contains("field: output_dir, value: "), "{error}");
+        }
+    }
     if let Place::Mpi(_) = place {
         refused("package", &|job| job.package = Package::Dispatch(Manifest::default()));
     }
