@@ -55,6 +55,8 @@ def test_data_is_dealt_out_trained_and_results_come_back(receiver, store):
     workspace = receiver.data / "files/local/home/admin/jobs/toy_job/rank-00000"
     assert (workspace / "train.list").is_file() and not (workspace / "train_data_dir").exists()
     assert "sesame" not in receiver.said() + log + receiver.printed
+    saved = (results / "output/rank-00000/pass-00000/conf.py").read_text()
+    assert 'fs_ugi="paddle,***"' in saved and "sesame" not in saved
     # Results of the first are not touched by the second.
     again = receiver.train(work_dir, name="toy_again")
     assert re.search(rf"results: file://{work_dir}/output_\d+", receiver.printed)

@@ -150,11 +150,19 @@ def configuration_path(command: Command) -> str:
 
 
 def beside(configuration: Configuration) -> list[tuple[str, bytes]]:
-    """The files that a saved model has beside its parameters: configurations, and their name."""
+    """The files that a saved model has beside its parameters: configurations, and their name.
+
+    The password of `cluster_config(fs_ugi="user,password")` is not copied: models are passed on.
+    """
+    ugi = str(configuration.cluster.get("fs_ugi") or "")
+    user, _, password = ugi.partition(",")
     files = {}
     for path in configuration.files:
         with open(path, "rb") as file:
-            files[os.path.basename(path)] = file.read()
+            content = file.read()
+        if password:
+            content = content.replace(ugi.encode(), f"{user},***".encode())
+        files[os.path.basename(path)] = content
     name = os.path.basename(configuration.path)
     return [*files.items(), (PATH_FILE, f"{name}\n".encode())]
 
