@@ -152,6 +152,28 @@ def test_a_public_data_set_is_shared_out_to_trainers(public, monkeypatch):
     assert list(uci_housing.test()()) == [7]
 
 
+def test_the_reader_of_the_documents_reads_a_public_data_set(public, monkeypatch):
+    folder = public / "uci_housing"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"train-{number:05}.pickle").write_bytes(pickle.dumps([number]))
+    monkeypatch.setenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "2")
+    monkeypatch.setenv("PADDLE_INIT_TRAINER_ID", "1")
+    # As it is written there, but for the case of a name.
+    train_files_pattern = os.path.join(common.DATA_HOME, "uci_housing/train-*.pickle")
+
+    def train():
+        return common.cluster_files_reader(
+            train_files_pattern,
+            trainer_count=int(os.getenv("PADDLE_INIT_NUM_GRADIENT_SERVERS", "1")),
+            trainer_id=int(os.getenv("PADDLE_INIT_TRAINER_ID", "0")),
+        )
+
+    assert list(train()()) == [1, 3]
+    with pytest.raises(AttributeError, match="NOTHING"):
+        common.NOTHING
+
+
 def test_a_data_set_is_written_as_its_reader_wants_it(public, monkeypatch):
     samples = [(number, number) for number in range(1200)]
     monkeypatch.setattr("paddle.v2.dataset.uci_housing.train", lambda: lambda: iter(samples))
