@@ -306,6 +306,14 @@ impl JobRecord {
         let Some(record) = self.replica_mut(id) else { return 0 };
         if record.state != ReplicaState::Pending {
             record.attempt += 1;
+    /// Whether any trainer was ever started.
+    pub fn has_begun(&self) -> bool {
+        let was_started =
+            |one: &ReplicaRecord| one.attempt > 0 || one.state != ReplicaState::Pending;
+        let mut trainers = self.replicas.iter().filter(|one| one.replica.role == Role::Trainer);
+        trainers.any(was_started)
+    }
+
             record.failures += u32::from(record.leaving_ms.is_none());
             record.restarted_for = Some(record.reason());
         }

@@ -163,7 +163,9 @@ impl Directory {
         };
         let older = numbers(&self.folder).unwrap_or_default().into_iter().rev();
         match older.filter(|cut| *cut < below).find(is_good) {
-            Some(cut) => format!("an older good one is {cut}: restore that by its number"),
+            Some(cut) => format!(
+                "an older good one is {cut}: to restore that, move the folders of later ones away"
+            ),
             None => "there is no older good one".to_owned(),
         }
     }

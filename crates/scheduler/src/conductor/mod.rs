@@ -303,7 +303,8 @@ impl Conductor<'_> {
             self.record.lose_host(&self.plan.nodes[replica.node].name, why, now_ms);
             return Ok(());
         }
-        let start = self.plan.start(replica, attempt, &self.served)?;
+        let has_begun = self.record.has_begun();
+        let start = self.plan.start(replica, attempt, has_begun, &self.served)?;
         self.hosts.send(replica.node, &Command::Start(Box::new(start))).await
     }
 
