@@ -4,6 +4,7 @@
 pub mod decide;
 
 mod elastic;
+mod goodbye;
 
 use crate::plan::JobPlan;
 use crate::record::{Ending, JobRecord, ReplicaRecord, Verdict};

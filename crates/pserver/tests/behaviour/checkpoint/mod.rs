@@ -92,6 +92,7 @@ impl Job {
             model: self.model.clone(),
             epoch: None,
             lag_ratio_max: None,
+            attempt: None,
         };
         (0..servers * ports).map(join).collect()
     }
@@ -447,7 +448,6 @@ fn a_shard_gets_its_own_facts_back_and_a_new_one_the_furthest() {
     assert_eq!(other, CutFacts { trainers, ..facts(1, 11) });
 }
 
-#[test]
 /// In async mode shards cut at different moments, also on either side of the end of a pass.
 #[test]
 fn trainers_go_on_behind_the_shard_that_is_least_far_in_the_data() {
@@ -469,6 +469,7 @@ fn trainers_go_on_behind_the_shard_that_is_least_far_in_the_data() {
     assert_eq!((pass, trainers), (1, vec![Record { batches: 7, ..Record::default() }]));
 }
 
+#[test]
 fn another_number_of_trainers_may_restore_and_another_model_may_not() {
     let folder = folder();
     let job = Job::small(1);
