@@ -30,6 +30,7 @@ struct Servers {
     pservers: String,
     rank: u32,
     trainers: u32,
+    attempt: u32,
     port: u16,
     ports_num: u16,
     ports_num_for_sparse: u16,
@@ -47,6 +48,7 @@ impl Servers {
         let addresses = parse_endpoints(&self.pservers)?;
         let mut config = RemoteConfig::new(self.rank, self.trainers, addresses);
         let client = &mut config.client;
+        client.attempt = Some(self.attempt);
         client.ports =
             Ports { first: self.port, dense: self.ports_num, sparse: self.ports_num_for_sparse };
         client.token = self.token.clone().map(Secret::new);

@@ -72,6 +72,11 @@ if form == "files":
 
 passes, start_pass = int(os.environ.get("PASSES", 3)), int(os.environ.get("START_PASS", 0))
 trainer.train(reader, num_passes=passes, event_handler=note, start_pass=start_pass)
+if os.environ.get("MODE") == "another sgd":
+    again = paddle.trainer.SGD(
+        cost, paddle.parameters.create(cost), paddle.optimizer.Momentum(learning_rate=1e-6)
+    )
+    again.train(reader, num_passes=passes)
 if os.environ.get("MODE") == "raise" and is_first:
     raise RuntimeError("the model cannot be saved")
 if os.environ.get("MODE") == "exit":
@@ -285,6 +290,12 @@ def test_a_program_that_fails_after_its_training_finds_its_servers_again(tmp_pat
     assert "trainer-0 | saved" in ended.stdout.splitlines()
 
 
+def test_a_second_sgd_on_the_same_servers_is_refused(tmp_path):
+    ended = launch(tmp_path, "--pservers", "1", MODE="another sgd")
+    assert ended.returncode == 1
+    assert "has trained on these parameter servers with another SGD" in ended.stderr
+
+
 def test_a_program_that_ends_badly_after_its_goodbye_is_not_started_again(tmp_path):
     ended = launch(tmp_path, "--pservers", "1", "--restarts", "5", MODE="exit")
     assert ended.returncode == 3
@@ -366,6 +377,27 @@ def train_passes(settings, passes, batches):
             made.end_pass(number)
     made.close()
     return drawn
+
+
+def test_a_trail_goes_on_with_every_call_of_train(tmp_path):
+    settings = config.Settings(checkpoint_dir=str(tmp_path))
+    made, drawn = trail.Trail(settings, 0, 0), []
+    for number in range(3):
+        made.open()
+        made.begin_pass(number)
+        drawn.append(random.random())
+        made.take(number, 0, 7 + number, is_skipped=False)
+        made.end_pass(number)
+        made.close()
+    # Servers may go back to a pass of any call.
+    for number in (2, 1, 0):
+        again = trail.Trail(settings, number, 1)
+        again.begin_pass(number)
+        assert random.random() == drawn[number]
+        again.take(number, 0, 7 + number, is_skipped=True)
+        with pytest.raises(errors.InvalidError, match="batch 0 is not the one that was trained"):
+            again.take(number, 0, 99, is_skipped=True)
+        again.close()
 
 
 def test_a_trail_that_was_left_within_a_write_is_as_before(tmp_path):

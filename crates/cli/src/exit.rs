@@ -4,6 +4,9 @@ use contract::{Error, Kind, Result};
 use std::io::Write;
 use std::process::ExitCode;
 
+/// The exit code of what was asked for wrongly.
+pub const ASKED_WRONGLY: u8 = 2;
+
 /// Runs a command to its exit code: 0 done, 1 failed, 2 asked for wrongly.
 pub fn run(command: &str, work: impl FnOnce() -> Result<ExitCode>) -> ExitCode {
     match work() {
@@ -23,7 +26,7 @@ pub fn report(command: &str, error: &Error) {
 
 fn code(kind: Kind) -> u8 {
     match kind {
-        Kind::Invalid => 2,
+        Kind::Invalid => ASKED_WRONGLY,
         // A new kind is a failure until this table says otherwise.
         _ => 1,
     }

@@ -131,6 +131,8 @@ fn a_server_that_cannot_start_says_why_in_one_line() {
         "pserver --checkpoint_dir=text/inside-a-file",
         "pserver --checkpoint_dir=. --restore=newest",
         "pserver --checkpoint_dir=full",
+        "pserver --checkpoint_dir=empty --restore",
+        "pserver --checkpoint_dir=empty --restore=7",
         "pserver --index=1",
         "pserver --tls_cert=text --tls_key=text",
         "pserver --memory_max=lots",

@@ -97,7 +97,7 @@ fn check_length(line: &str) -> Result<()> {
 }
 
 /// The last line of a server: whom it has served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Farewell {
     /// How many trainers have joined it.
     pub trainers_joined: u32,
@@ -107,6 +107,11 @@ pub struct Farewell {
     /// Whether its last checkpoint could not be written.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unsaved: bool,
+    /// Rank and attempt of the trainers that said goodbye, where it was not the first attempt; the
+    /// largest number where the trainer did not say which it is. Only from a server that all have
+    /// left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodbyes: Option<Vec<(u32, u32)>>,
 }
 
 const FAREWELL_MARKER: &str = "{\"paddle_farewell\":";
@@ -119,10 +124,17 @@ struct FarewellLine {
 }
 
 impl Farewell {
-    /// The line, without its end.
+    /// The line, without its end. Goodbyes that no line holds are left out.
     pub fn render(&self) -> Result<String> {
-        serde_json::to_string(&FarewellLine { paddle_farewell: VERSION, farewell: *self })
-            .map_err(|error| Error::invalid("cannot write the last line").because(error))
+        let write = |farewell| {
+            serde_json::to_string(&FarewellLine { paddle_farewell: VERSION, farewell })
+                .map_err(|error| Error::invalid("cannot write the last line").because(error))
+        };
+        let line = write(self.clone())?;
+        match line.len() > LINE_BYTES_MAX {
+            true => write(Farewell { goodbyes: None, ..self.clone() }),
+            false => Ok(line),
+        }
     }
 
     /// Reads a line of a replica's output: `None` if it is not a last line, an error if it claims
@@ -162,14 +174,21 @@ mod tests {
 
     #[test]
     fn a_farewell_reads_back() {
-        let farewell = Farewell { trainers_joined: 2, was_stopped: false, is_unsaved: false };
+        let farewell = Farewell { trainers_joined: 2, ..Farewell::default() };
         let line = farewell.render().unwrap();
         insta::assert_snapshot!(line, @r#"{"paddle_farewell":1,"trainers_joined":2}"#);
-        let stopped = Farewell { was_stopped: true, ..farewell };
+        let stopped = Farewell { was_stopped: true, ..farewell.clone() };
         assert_eq!(Farewell::parse(&stopped.render().unwrap()).unwrap(), Some(stopped));
         assert_eq!(Farewell::parse(&line).unwrap(), Some(farewell));
         assert_eq!(Farewell::parse("goodbye").unwrap(), None);
         assert!(Farewell::parse(&line.replace('2', "-2")).is_err());
+        let left = Farewell { goodbyes: Some(vec![(1, 3)]), ..farewell.clone() };
+        let line = left.render().unwrap();
+        insta::assert_snapshot!(line, @r#"{"paddle_farewell":1,"trainers_joined":2,"goodbyes":[[1,3]]}"#);
+        assert_eq!(Farewell::parse(&line).unwrap(), Some(left));
+        let many = Some((0..1000).map(|rank| (rank, 1)).collect());
+        let line = Farewell { goodbyes: many, ..farewell.clone() }.render().unwrap();
+        assert_eq!(Farewell::parse(&line).unwrap(), Some(farewell));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use table::model::{Model, Shape};
 use table::placement::ShardPlace;
 
 /// What is spoken over the frames; the version changes when an older peer would misunderstand.
-pub const SERVICE: wire::Service = wire::Service { name: "pserver", version: 3 };
+pub const SERVICE: wire::Service = wire::Service { name: "pserver", version: 4 };
 
 /// What a frame asks for; replies carry the kind of their request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -389,6 +389,9 @@ pub struct Join {
     /// Async: gradients older than this many times the number of trainers are thrown away.
     #[serde(default)]
     pub lag_ratio_max: Option<f32>,
+    /// How often this trainer was started before, where whoever starts it counts that.
+    #[serde(default)]
+    pub attempt: Option<u32>,
 }
 
 /// One life of a job's servers, as shard 0 decided it. `docs/faults.md` has the rules.

@@ -54,6 +54,8 @@ struct Member {
     synchronized: u64,
     /// It has left, and knows that all shards have heard so.
     is_gone: bool,
+    /// Which attempt of the trainer spoke for the rank last, or left.
+    attempt: Option<u32>,
     /// The connection that its process joined over last.
     connection: u64,
     /// Since when that connection is closed.
@@ -323,6 +325,24 @@ impl Membership {
         Ok(())
     }
 
+    /// Which attempt of its trainer the process of a rank is, as it says. One that comes when the
+    /// rank has left says goodbye for the process that had finished.
+    pub fn note_attempt(&mut self, rank: u32, attempt: Option<u32>) -> Result<()> {
+        let member = self.member_mut(rank)?;
+        if !member.has_left() {
+            member.attempt = attempt;
+        }
+        Ok(())
+    }
+
+    /// Which attempts have left, see [`contract::ready::Farewell::goodbyes`].
+    pub fn goodbyes(&self) -> Vec<(u32, u32)> {
+        let left = self.members.iter().enumerate().filter(|(_, member)| member.has_left());
+        left.map(|(rank, member)| (rank as u32, member.attempt.unwrap_or(u32::MAX)))
+            .filter(|(_, attempt)| *attempt > 0)
+            .collect()
+    }
+
     /// Which ranks updates wait for, by rank: all of them while there are too few members.
     pub fn waited_for(&self) -> Vec<bool> {
         let is_short = !self.has_quorum();
@@ -455,6 +475,7 @@ impl Member {
             is_resting: false,
             synchronized: 0,
             is_gone: false,
+            attempt: None,
             connection: 0,
             closed: None,
         }

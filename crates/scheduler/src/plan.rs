@@ -67,7 +67,7 @@ pub struct ReplicaPlan {
     pub argv: Vec<String>,
     /// More arguments for its first start.
     pub first: Vec<String>,
-    /// More arguments when it is started again.
+    /// More arguments when it is started again, and trainers had been started.
     pub again: Vec<String>,
     /// What it is told. Servers' endpoints and the master's are filled in if they are missing; the
     /// attempt always is.
@@ -386,11 +386,13 @@ impl JobPlan {
     }
 
     /// What to start, given what the servers said. A server that is started again gets the port it
-    /// had: the others know it by that.
+    /// had: the others know it by that. Before any trainer `has_begun` it also gets what it was told
+    /// first: a checkpoint that is asked for is not given up because a server has failed to find it.
     pub fn start(
         &self,
         replica: &ReplicaPlan,
         attempt: u32,
+        has_begun: bool,
         served: &BTreeMap<ReplicaId, Ready>,
     ) -> Result<Start> {
         let mut environment = replica.environment.clone();
@@ -413,7 +415,7 @@ impl JobPlan {
         env.entry(UNBUFFERED.to_owned()).or_insert_with(|| "1".to_owned());
         env.extend(environment.render().into_iter().map(|(name, value)| (name.to_owned(), value)));
         let mut argv = replica.argv.clone();
-        argv.extend_from_slice(if attempt > 0 { &replica.again } else { &replica.first });
+        argv.extend_from_slice(if has_begun { &replica.again } else { &replica.first });
         if replica.id.is_server() {
             let port = environment.ports.first.to_string();
             argv.iter_mut().for_each(|argument| *argument = argument.replace(PORT, &port));
@@ -479,7 +481,7 @@ mod tests {
         let plan = plan(&submission(spec), nodes).unwrap();
         let mut text = String::new();
         for replica in &plan.replicas {
-            let start = plan.start(replica, 0, &BTreeMap::new()).unwrap();
+            let start = plan.start(replica, 0, false, &BTreeMap::new()).unwrap();
             text.push_str(&format!(
                 "{} on {} to {}\n  {}\n  PADDLE_INIT_PORT={} PADDLE_INIT_PSERVERS={}\n",
                 replica.id,
@@ -520,7 +522,7 @@ mod tests {
         spec.env.insert("MY_OWN".into(), "value".into());
         let plan = plan(&submission(spec), vec![node("a", "10.0.0.1"), node("b", "10.0.0.2")]);
         let plan = plan.unwrap();
-        let start = plan.start(&plan.replicas[3], 2, &BTreeMap::new()).unwrap();
+        let start = plan.start(&plan.replicas[3], 2, true, &BTreeMap::new()).unwrap();
         insta::assert_json_snapshot!(start.env);
     }
 
@@ -531,11 +533,16 @@ mod tests {
         spec.checkpoint.interval_seconds = Some(5);
         spec.checkpoint.restore = Some(Restore::Cut(7));
         let plan = plan(&submission(spec), vec![node("a", "10.0.0.1")]).unwrap();
-        let argv = |attempt| plan.start(&plan.replicas[0], attempt, &BTreeMap::new()).unwrap().argv;
-        assert!(argv(0).contains(&"--restore=7".to_owned()), "{:?}", argv(0));
-        assert!(argv(0).contains(&"--checkpoint_interval=5".to_owned()), "{:?}", argv(0));
-        assert!(!argv(1).contains(&"--restore=7".to_owned()), "{:?}", argv(1));
-        assert_eq!(argv(1).last().unwrap(), "--restore=common");
+        let argv = |attempt, has_begun| {
+            plan.start(&plan.replicas[0], attempt, has_begun, &BTreeMap::new()).unwrap().argv
+        };
+        let first = argv(0, false);
+        assert!(first.contains(&"--restore=7".to_owned()), "{first:?}");
+        assert!(first.contains(&"--checkpoint_interval=5".to_owned()), "{first:?}");
+        assert_eq!(argv(1, false), first, "nothing else was asked for");
+        let again = argv(1, true);
+        assert!(!again.contains(&"--restore=7".to_owned()), "{again:?}");
+        assert_eq!(again.last().unwrap(), "--restore=common");
     }
 
     #[test]
@@ -563,7 +570,7 @@ mod tests {
         submission.secrets.insert("stage".into(), Secret::new("{}"));
         let plan = plan(&submission, vec![node("a", "10.0.0.1")]).unwrap();
         let told = |index: usize| {
-            let start = plan.start(&plan.replicas[index], 0, &BTreeMap::new()).unwrap();
+            let start = plan.start(&plan.replicas[index], 0, false, &BTreeMap::new()).unwrap();
             (start.argv[1].clone(), start.env.get(STAGE).cloned())
         };
         assert_eq!(told(0), ("pserver".into(), None));

@@ -148,6 +148,10 @@ pub struct ReplicaRecord {
     /// Whether a server has said that it could not write its last checkpoint.
     #[serde(default)]
     pub is_unsaved: bool,
+    /// Which attempts of trainers a server has heard goodbye from, see
+    /// [`contract::ready::Farewell::goodbyes`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodbyes: Option<Vec<(u32, u32)>>,
     /// Why it was started again alone the last time.
     #[serde(default)]
     pub restarted_for: Option<String>,
@@ -282,6 +286,7 @@ impl JobRecord {
                 record.trainers_joined = Some(farewell.trainers_joined);
                 record.was_stopped = farewell.was_stopped;
                 record.is_unsaved = farewell.is_unsaved;
+                record.goodbyes = farewell.goodbyes.clone();
             }
             Event::Exited { replica, code, message } => {
                 let Some(record) = self.replica_mut(*replica) else { return false };
@@ -301,6 +306,14 @@ impl JobRecord {
         is_new
     }
 
+    /// Whether any trainer was ever started.
+    pub fn has_begun(&self) -> bool {
+        let was_started =
+            |one: &ReplicaRecord| one.attempt > 0 || one.state != ReplicaState::Pending;
+        let mut trainers = self.replicas.iter().filter(|one| one.replica.role == Role::Trainer);
+        trainers.any(was_started)
+    }
+
     /// A new incarnation of a replica begins.
     pub fn begin(&mut self, id: ReplicaId, now_ms: u64) -> u32 {
         let Some(record) = self.replica_mut(id) else { return 0 };
@@ -310,6 +323,7 @@ impl JobRecord {
             record.restarted_for = Some(record.reason());
         }
         (record.leaving_ms, record.was_stopped, record.is_unsaved) = (None, false, false);
+        record.goodbyes = None;
         record.state = ReplicaState::Starting;
         record.started_ms = Some(now_ms);
         record.ready = None;
@@ -413,6 +427,7 @@ impl ReplicaRecord {
             trainers_joined: None,
             was_stopped: false,
             is_unsaved: false,
+            goodbyes: None,
             restarted_for: None,
             leaving_ms: None,
         }

@@ -37,6 +37,7 @@ class Servers:
             "pservers": self.addresses,
             "rank": settings.trainer_id,
             "trainers": settings.num_gradient_servers,
+            "attempt": settings.attempt,
             "port": settings.port,
             "ports_num": settings.ports_num,
             "ports_num_for_sparse": settings.ports_num_for_sparse,

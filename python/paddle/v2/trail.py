@@ -38,7 +38,8 @@ _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 class Trail:
-    """The trail of one trainer. `finished` passes and `trained` batches are on the servers."""
+    """The trail of one trainer, through all its calls of `train`. `finished` passes and `trained`
+    batches were on the servers when the process began."""
 
     def __init__(self, settings: Settings, finished: int, trained: int) -> None:
         self._first = finished
@@ -48,6 +49,11 @@ class Trail:
         self._file: int | None = None
         self._drawn: Any = None
         self._folder = folder_of(settings)
+        self._is_begun = False
+        self.open()
+
+    def open(self) -> None:
+        """Another call of `train` begins: what those before have left stays."""
         self._try(self._open)
 
     def begin_pass(self, number: int) -> None:
@@ -81,8 +87,10 @@ class Trail:
     def _open(self) -> None:
         assert self._folder is not None
         self._folder.mkdir(parents=True, exist_ok=True)
-        if not self._is_resumed:
+        if not self._is_resumed and not self._is_begun:
+            # Of an earlier job in this folder.
             self._remove()
+        self._is_begun = True
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._file = os.open(self._folder / _BATCHES, flags, 0o644)
 

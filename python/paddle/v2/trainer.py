@@ -78,6 +78,7 @@ class SGD:
         self._first_pass: int | None = None
         # What is written down for the process that goes on for this one; None without servers.
         self._ends: PassEnds | None = None
+        self._trail: Trail | None = None
         self._averages: Averages | None = None
 
     def require_cost(self) -> None:
@@ -145,7 +146,11 @@ class SGD:
         show = _Show(progress, event_handler)
         # Trainers that come and go have no batches of their own.
         has_trail = self._servers is not None and not is_elastic
-        trail = Trail(settings, finished, trained) if has_trail else None
+        if self._trail is not None:
+            self._trail.open()
+        elif has_trail:
+            self._trail = Trail(settings, finished, trained)
+        trail = self._trail
         cloud.set_consumer(trainer)
         try:
             for pass_id in range(start_pass, start_pass + passes):
@@ -358,6 +363,8 @@ class SGD:
             *_, has_left = self._trainer.resume()
             if has_left:
                 _leave_again(self._trainer)
+            if self._servers is not None:
+                _refuse_another(self._trainer)
             self._parameters.attach(self._trainer, self._optimizer.is_averaging)
         return self._trainer
 
@@ -426,6 +433,17 @@ def _check_reader(reader: Any) -> None:
 # A trainer that ends well tells the servers, which end when all have. One that fails does not: to
 # the others it must look like what it is, a trainer that is missing.
 _leaving: list[_native.Trainer] = []
+
+
+def _refuse_another(trainer: _native.Trainer) -> None:
+    """Refuses a second SGD on servers on which this program has trained with another one: they have
+    its passes and its values, which a new one neither counts nor changes."""
+    if any(earlier.restored() == trainer.restored() for earlier in _leaving):
+        raise mistake.invalid(
+            "this program has trained on these parameter servers with another SGD, and they would "
+            "go on from where that one has ended: call train of the same SGD again, or train the "
+            "second model in a job of its own"
+        )
 
 
 def _leave_again(trainer: _native.Trainer) -> None:

@@ -15,6 +15,7 @@ use args::{PaddleK8s, Verb};
 use clap::Parser;
 use contract::env::Environment;
 use contract::exit::from_signal;
+use contract::job::Restore;
 use contract::role::Role;
 use contract::{Error, Result};
 use rustix::process::Signal;
@@ -94,10 +95,7 @@ async fn prepare(args: &PaddleK8s) -> Result<Environment> {
     }
     if args.round > 0 {
         environment.attempt += args.round;
-        // A job that is started again goes on from its own checkpoints.
-        if !environment.restore.is_empty() {
-            settle::COMMON.clone_into(&mut environment.restore);
-        }
+        environment.restore = restored_again(environment.restore);
     }
     if let Some(archive) = &args.unpack {
         unpack::unpack(archive, &environment)?;
@@ -107,6 +105,27 @@ async fn prepare(args: &PaddleK8s) -> Result<Environment> {
     settle::settle(environment, &args.verb, deadline).await
 }
 
+/// What servers of a job that is started again begin with, by what was asked for: the newest of its
+/// own checkpoints. Where it was to begin with the newest one, that must be there still: the first
+/// start may have failed because there is none.
+fn restored_again(asked: String) -> String {
+    if asked.is_empty() || asked == Restore::Latest.to_string() {
+        return asked;
+    }
+    settle::COMMON.to_owned()
+}
+
 fn code(code: i32) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::restored_again;
+
+    #[test]
+    fn a_job_that_was_to_go_on_from_a_checkpoint_never_begins_anew() {
+        let again = ["", "common", "7", "latest"].map(|asked| restored_again(asked.to_owned()));
+        assert_eq!(again, ["", "common", "common", "latest"]);
+    }
 }

@@ -149,7 +149,11 @@ fn copy_all(mut reader: PipeReader, mut file: Option<File>) -> Option<Farewell> 
         }
         let mut output = std::io::stdout().lock();
         let _ = output.write_all(piece).and_then(|()| output.flush());
-        lines.feed(piece, |line| farewell = Farewell::parse(line).ok().flatten().or(farewell));
+        lines.feed(piece, |line| {
+            if let Ok(Some(found)) = Farewell::parse(line) {
+                farewell = Some(found);
+            }
+        });
     }
     farewell
 }

@@ -207,6 +207,19 @@ fn checkpoints_of_an_earlier_job_are_not_mistaken_for_those_of_this_one() {
     assert!(ended.stderr.contains("continue it with --restore"), "{ended:?}");
 }
 
+/// Restarts are for what dies: they do not turn what was asked for into something else.
+#[test]
+fn a_checkpoint_that_is_not_there_fails_the_job_whatever_may_be_started_again() {
+    let job = Job::new();
+    for restore in ["--restore", "--restore=7"] {
+        let flags = ["--pservers=2", "--restarts=3", "--checkpoint_dir=kept", restore];
+        let ended = job.run(job.launch(&flags, "touch trained"));
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.stderr.contains("there is no checkpoint"), "{ended:?}");
+        assert!(!job.folder().join("trained").exists(), "{ended:?}");
+    }
+}
+
 #[test]
 fn flags_of_servers_and_the_master_reach_them() {
     let job = Job::new();

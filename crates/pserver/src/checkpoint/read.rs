@@ -163,7 +163,9 @@ impl Directory {
         };
         let older = numbers(&self.folder).unwrap_or_default().into_iter().rev();
         match older.filter(|cut| *cut < below).find(is_good) {
-            Some(cut) => format!("an older good one is {cut}: restore that by its number"),
+            Some(cut) => format!(
+                "an older good one is {cut}: to restore that, move the folders of later ones away"
+            ),
             None => "there is no older good one".to_owned(),
         }
     }
@@ -236,8 +238,10 @@ fn own_blocks(join: &Join, model: &Model) -> Result<HashSet<(usize, u64)>> {
 ///
 /// A shard that wrote the cut itself gets its own facts back. Otherwise they are put together: the
 /// furthest of those that the values come from, and of those only the synchronous ones, if there
-/// are any, because only their versions count steps. What was applied of trainers' pushes is then
-/// unknown: they are numbered per shard, and these shards are no more.
+/// are any, because only their versions count steps. Trainers go on behind the batches of the shard
+/// that is least far in the data, as in [`crate::client::Client::start`], so that nothing is left
+/// out. What was applied of trainers' pushes is then unknown: they are numbered per shard, and these
+/// shards are no more.
 fn facts(
     found: &Found,
     sources: &[&ShardFacts],
@@ -252,36 +256,34 @@ fn facts(
     }
     let candidates =
         if sources.is_empty() { found.shards.iter().collect() } else { sources.to_vec() };
+    let pass = candidates.iter().map(|shard| shard.cut.pass).min().unwrap_or(0);
+    let behind = candidates.iter().filter(|shard| shard.cut.pass == pass);
+    let trainers = behind
+        .map(|shard| certain(&shard.cut.trainers))
+        .reduce(|some, others| fewest(&some, &others));
     let has_sync = candidates.iter().any(|shard| shard.is_sync(model));
     let counted = candidates.iter().filter(|shard| !has_sync || shard.is_sync(model));
-    let furthest = counted.fold(None, |furthest: Option<CutFacts>, shard| {
-        let CutFacts { cut, version, pass, samples, incarnation, epoch, .. } = shard.cut;
-        let other = furthest.unwrap_or(CutFacts {
-            cut,
-            version,
-            pass,
-            samples,
-            incarnation,
-            epoch,
-            trainers: shard.cut.trainers.clone(),
-        });
-        Some(CutFacts {
-            version: version.max(other.version),
-            pass: pass.max(other.pass),
-            samples: samples.max(other.samples),
-            trainers: fewest(&other.trainers, &shard.cut.trainers),
-            ..other
-        })
+    let furthest = counted.map(|shard| shard.cut.clone()).reduce(|one, other| CutFacts {
+        version: one.version.max(other.version),
+        samples: one.samples.max(other.samples),
+        ..one
     });
-    furthest.ok_or_else(|| Error::new(Kind::Damaged, "checkpoint has no shards"))
+    match (furthest, trainers) {
+        (Some(furthest), Some(trainers)) => Ok(CutFacts { pass, trainers, ..furthest }),
+        _ => Err(Error::new(Kind::Damaged, "checkpoint has no shards")),
+    }
 }
 
-/// What is certainly applied of each trainer's batches. Processes and sequences are those of shards
-/// that are no more, and mean nothing to others.
+/// How many of each trainer's batches are applied. Processes and sequences are those of shards that
+/// are no more, and mean nothing to others.
+fn certain(trainers: &[Record]) -> Vec<Record> {
+    let batches = trainers.iter().map(|record| record.batches);
+    batches.map(|batches| Record { batches, ..Record::default() }).collect()
+}
+
 fn fewest(some: &[Record], others: &[Record]) -> Vec<Record> {
     let both = some.iter().zip(others);
-    let batches = both.map(|(one, other)| one.batches.min(other.batches));
-    batches.map(|batches| Record { batches, ..Record::default() }).collect()
+    both.map(|(one, other)| if one.batches <= other.batches { *one } else { *other }).collect()
 }
 
 /// The first few of a list that may be very long.

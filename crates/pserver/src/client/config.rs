@@ -21,6 +21,9 @@ pub struct ClientConfig {
     /// Which life of this trainer it is; [`wire::fresh_incarnation`] draws one. A process that takes over
     /// a rank must have another than its predecessor.
     pub incarnation: u64,
+    /// How often this trainer was started before, where that is counted: servers tell whoever
+    /// started them which attempt has finished. Default `None`.
+    pub attempt: Option<u32>,
     /// What is trained; the same in all trainers.
     pub model: Model,
     /// The ports of each server; `first` is for addresses that name none.
@@ -67,6 +70,7 @@ impl ClientConfig {
             rank,
             trainers,
             incarnation,
+            attempt: None,
             model,
             ports: Ports::default(),
             token: None,

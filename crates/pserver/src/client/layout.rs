@@ -194,6 +194,7 @@ mod tests {
                     model: testing::model(),
                     epoch: None,
                     lag_ratio_max: None,
+                    attempt: None,
                 };
                 let place = join.place().unwrap();
                 for parameter in &join.model.parameters {

@@ -321,6 +321,7 @@ impl Link {
             model: config.model.clone(),
             epoch: self.shared.epoch.get().copied(),
             lag_ratio_max: config.lag_ratio_max,
+            attempt: config.attempt,
         }
     }
 

@@ -187,8 +187,7 @@ pub fn run(
                 )
             })
             .collect();
-        let mut outcome =
-            Ok(Farewell { trainers_joined: 0, was_stopped: false, is_unsaved: false });
+        let mut outcome: Result<Option<Farewell>> = Ok(None);
         for thread in threads {
             let thread =
                 thread.map_err(|source| Error::io("cannot start the thread of a port", source))?;
@@ -197,13 +196,30 @@ pub fn run(
                 .unwrap_or_else(|_| Err(Error::new(Kind::Io, "the thread of a port failed")));
             // The first reason is the one that the others followed.
             if let Ok(others) = outcome {
-                outcome = served.map(|one| Farewell {
-                    trainers_joined: one.trainers_joined.max(others.trainers_joined),
-                    was_stopped: one.was_stopped || others.was_stopped,
-                    is_unsaved: one.is_unsaved || others.is_unsaved,
+                outcome = served.map(|one| {
+                    Some(match others {
+                        Some(others) => joint(one, others),
+                        None => one,
+                    })
                 });
             }
         }
-        outcome
+        outcome.map(Option::unwrap_or_default)
     })
+}
+
+/// What two ports of a server say together.
+fn joint(one: Farewell, other: Farewell) -> Farewell {
+    // The first attempt of a rank that any port has heard goodbye from had finished.
+    let goodbyes = one.goodbyes.zip(other.goodbyes).map(|(one, other)| {
+        let attempt = |rank| other.iter().find(|(its, _)| *its == rank).map(|(_, its)| *its);
+        let both = one.iter().filter_map(|(rank, own)| Some((*rank, attempt(*rank)?.min(*own))));
+        both.collect()
+    });
+    Farewell {
+        trainers_joined: one.trainers_joined.max(other.trainers_joined),
+        was_stopped: one.was_stopped || other.was_stopped,
+        is_unsaved: one.is_unsaved || other.is_unsaved,
+        goodbyes,
+    }
 }

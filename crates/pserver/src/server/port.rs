@@ -217,7 +217,10 @@ impl Port {
                 break;
             }
         }
-        accepting.abort_all();
+        let is_over = self.shard.borrow().is_over();
+        if !is_over {
+            accepting.abort_all();
+        }
         let outcome = self.shard.borrow().failure().map_or(Ok(()), Err);
         if let Some(saving) = saving {
             if outcome.is_ok() && is_whole {
@@ -231,12 +234,16 @@ impl Port {
             let saved = saving.await;
             saved.map_err(|source| Error::new(Kind::Io, "saving failed").because(source))?;
         }
+        // Until now: a trainer that was killed on its way out, and was started again, hears here
+        // that nothing is left to do.
+        accepting.abort_all();
         self.farewell().await;
         let shard = self.shard.borrow();
         outcome.map(|()| Farewell {
             trainers_joined: shard.trainers_joined(),
-            was_stopped: !shard.is_over(),
+            was_stopped: !is_over,
             is_unsaved: self.is_unsaved.get(),
+            goodbyes: is_over.then(|| shard.goodbyes()),
         })
     }
 

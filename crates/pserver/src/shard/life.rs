@@ -22,6 +22,11 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         self.check_trainers(&join)?;
         self.forget_other_epoch(&join)?;
         self.check_join(&join)?;
+        let attempt = join.attempt;
+        if self.members.is_over() && !self.members.has_left(who.rank)? {
+            let message = "the job is over: all of its trainers have left";
+            return Err(Error::new(Kind::Conflict, message).with("rank", who.rank));
+        }
         if self.job.is_none() {
             join.model.check()?;
             self.job = Some(self.start_job(join, restore)?);
@@ -36,6 +41,7 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         if let Arrival::Successor(dropped) = arrival {
             self.succeed(who.rank, dropped)?;
         }
+        self.members.note_attempt(who.rank, attempt)?;
         let joined = self.describe(who.rank)?;
         self.advance(now)?;
         encode_json(&joined).map(Reply::Json)

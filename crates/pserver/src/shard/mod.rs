@@ -345,6 +345,11 @@ impl<T: Clone, B: Deref<Target = [u8]>> Shard<T, B> {
         self.members.joined()
     }
 
+    /// Which attempts of trainers have left, see [`contract::ready::Farewell::goodbyes`].
+    pub fn goodbyes(&self) -> Vec<(u32, u32)> {
+        self.members.goodbyes()
+    }
+
     /// Whether all trainers have left.
     pub fn is_over(&self) -> bool {
         self.members.is_over()

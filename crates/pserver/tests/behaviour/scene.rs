@@ -151,6 +151,7 @@ impl Scene {
             model: model(self.mode),
             epoch: None,
             lag_ratio_max: None,
+            attempt: None,
         }
     }
 

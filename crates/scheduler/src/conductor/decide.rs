@@ -13,6 +13,7 @@
 //! - an elastic job goes on without a trainer (`elastic.rs`).
 
 use super::elastic::{self, is_dispensable};
+use super::goodbye::{has_finished_anyway, has_finished_before, has_no_servers_left};
 use crate::plan::Policy;
 use crate::record::{Ending, JobRecord, ReplicaRecord, Verdict};
 use crate::replica::ReplicaId;
@@ -139,6 +140,7 @@ pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, St
         let does_nothing = replica.state.is_final() || replica.state == ReplicaState::Pending;
         replica.state == ReplicaState::Succeeded
             || has_finished_anyway(replica, record)
+            || has_finished_before(replica, record)
             || (does_nothing && is_dispensable(replica, record, policy))
     };
     // Servers end when all that train have said goodbye: who is still there hangs.
@@ -156,23 +158,6 @@ pub fn decide(now_ms: u64, record: &JobRecord, policy: &Policy) -> (Decision, St
         });
     }
     (Decision::Wait(wake_ms), String::new())
-}
-
-/// A server ends with 0 only when all trainers have said goodbye, which they do when their program
-/// has ended. A trainer that a signal ends after that had finished its work.
-fn has_finished_anyway(replica: &ReplicaRecord, record: &JobRecord) -> bool {
-    has_no_servers_left(replica, record) && replica.exit_code.and_then(exit::signal).is_some()
-}
-
-/// Whether this is a trainer that failed after its servers had ended, as they do when all trainers
-/// have left. Started again it would find none of them.
-fn has_no_servers_left(replica: &ReplicaRecord, record: &JobRecord) -> bool {
-    let has_ended = |other: &ReplicaRecord| {
-        other.replica.role == Role::Pserver && other.state == ReplicaState::Succeeded
-    };
-    replica.replica.role == Role::Trainer
-        && replica.state == ReplicaState::Failed
-        && record.replicas.iter().any(has_ended)
 }
 
 /// Whether the whole job has to begin again when this replica is gone.
@@ -613,6 +598,30 @@ mod tests {
         // Its own failure is one, and there is nobody left to train with.
         check(300, "pserver-0 succeeded 0, trainer-0 failed 1 @0", "failed 1");
         check(300, "pserver-0 running, trainer-0 failed 137 @2", "failed 137");
+    }
+
+    #[test]
+    fn a_trainer_that_is_started_again_behind_its_goodbye_is_not_waited_for() {
+        let check = |goodbyes: Option<&[(u32, u32)]>, text: &str, expect: &str| {
+            let mut record = record(text);
+            let goodbyes = goodbyes.map(<[_]>::to_vec);
+            record.replicas[0].goodbyes = goodbyes;
+            record.replicas[2].attempt = 2;
+            assert_eq!(shown(decide(300, &record, &POLICY).0), expect, "{text}");
+        };
+        let others = "pserver-0 succeeded 0, trainer-0 succeeded 0";
+        for earlier in [&[][..], &[(1, 1)], &[(0, 5), (1, 1)]] {
+            check(Some(earlier), &format!("{others}, trainer-1 running"), "succeeded 0");
+            // It has dialled its servers in vain.
+            check(Some(earlier), &format!("{others}, trainer-1 failed 1 @2"), "succeeded 0");
+        }
+        // It has trained itself, or nobody knows.
+        for own in [Some(&[(1, 2)][..]), Some(&[(1, u32::MAX)]), None] {
+            check(own, &format!("{others}, trainer-1 running"), "wait Some(20000)");
+            check(own, &format!("{others}, trainer-1 failed 3 @2"), "failed 3");
+        }
+        let serving = "pserver-0 running, trainer-0 succeeded 0";
+        check(Some(&[]), &format!("{serving}, trainer-1 running"), "wait Some(20000)");
     }
 
     #[test]

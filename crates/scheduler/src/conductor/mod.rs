@@ -4,6 +4,7 @@
 pub mod decide;
 
 mod elastic;
+mod goodbye;
 
 use crate::plan::JobPlan;
 use crate::record::{Ending, JobRecord, ReplicaRecord, Verdict};
@@ -303,7 +304,8 @@ impl Conductor<'_> {
             self.record.lose_host(&self.plan.nodes[replica.node].name, why, now_ms);
             return Ok(());
         }
-        let start = self.plan.start(replica, attempt, &self.served)?;
+        let has_begun = self.record.has_begun();
+        let start = self.plan.start(replica, attempt, has_begun, &self.served)?;
         self.hosts.send(replica.node, &Command::Start(Box::new(start))).await
     }
 

@@ -102,7 +102,11 @@ fn tasks(spec: &JobSpec) -> Vec<Task> {
                 {"event": "PodEvicted", "action": again(spec)},
             ]),
             Role::Pserver | Role::Master => {
-                json!([{"events": ["PodFailed", "PodEvicted"], "action": again(spec)}])
+                let lost = json!({"events": ["PodFailed", "PodEvicted"], "action": again(spec)});
+                // The first that fits counts. With 2 it was asked for something that is not there,
+                // such as a checkpoint: started again it would begin with whatever there is.
+                let hopeless = json!({"exitCode": 2, "action": "TerminateJob"});
+                if spec.restarts > 0 { json!([hopeless, lost]) } else { json!([lost]) }
             }
         };
         tasks.push(Task { name, role, replicas, least: replicas, policies });

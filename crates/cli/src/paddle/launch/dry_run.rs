@@ -50,7 +50,7 @@ pub(super) fn print(plan: &JobPlan, script: Option<&str>, format: Format) -> Res
 }
 
 fn row(plan: &JobPlan, replica: &ReplicaPlan) -> Result<Row> {
-    let start = plan.start(replica, 0, &BTreeMap::new())?;
+    let start = plan.start(replica, 0, false, &BTreeMap::new())?;
     let mut env = start.env;
     if !replica.id.is_server() {
         show_unknown_ports(plan, replica, &mut env)?;
@@ -86,7 +86,7 @@ fn show_unknown_ports(
             (server.id, Ready { role: server.id.role, rank: None, addresses, ports })
         })
         .collect();
-    for (name, value) in plan.start(replica, 0, &pretended)?.env {
+    for (name, value) in plan.start(replica, 0, false, &pretended)?.env {
         if env.get(&name) != Some(&value) {
             let shown = pretended.iter().fold(value, |value, (server, ready)| {
                 value.replace(&ready.ports.first.to_string(), &format!("<port of {server}>"))

@@ -40,7 +40,8 @@ fn serve(args: Serve, environment: Environment) -> Result<ExitCode> {
     let stop = service::stop_on_signal()?;
     service::announce(&Ready { role: Role::Master, rank: None, addresses, ports })?;
     let trainers_joined = master.run(listeners.into_iter().flatten().collect(), &stop)?;
-    service::say(&Farewell { trainers_joined, was_stopped: true, is_unsaved: false }.render()?)?;
+    let farewell = Farewell { trainers_joined, was_stopped: true, ..Farewell::default() };
+    service::say(&farewell.render()?)?;
     tracing::info!("the master has ended");
     Ok(ExitCode::SUCCESS)
 }

@@ -11,7 +11,7 @@ use contract::env::Environment;
 use contract::port::Ports;
 use contract::ready::Ready;
 use contract::role::Role;
-use contract::{Error, Result};
+use contract::{Error, Kind, Result};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -23,6 +23,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let log_dir = args.log_dir.clone().or_else(|| folder(&environment.log_dir));
     cli::logging::start(log_dir.as_deref(), "paddle_pserver2.INFO")?;
     let config = configure(args, &environment)?;
+    match check_restore(&config) {
+        Err(error) if error.kind() != Kind::Io && !error.kind().is_retryable() => {
+            // Whoever starts servers again does not try this a second time: there is nothing else
+            // that was asked for.
+            cli::exit::report("paddle", &error);
+            return Ok(ExitCode::from(cli::exit::ASKED_WRONGLY));
+        }
+        checked => checked?,
+    }
     args.service.serve_metrics()?;
     let wanted = Ports {
         first: args.port.unwrap_or(environment.ports.first),
@@ -78,18 +87,23 @@ fn configure(args: &Args, environment: &Environment) -> Result<ServerConfig> {
     let interval = args.checkpoint_interval.or(environment.checkpoint_interval_seconds);
     let interval = interval.unwrap_or(CHECKPOINT_INTERVAL_SECONDS);
     config.checkpoint = Some(Checkpointing {
-        folder: folder.clone(),
+        folder,
         keep: args.checkpoint_keep.into(),
         interval: (interval > 0).then(|| Duration::from_secs(interval)),
         disk: None,
     });
-    // What cannot be restored, or gone on with, is said now, not when the first trainer joins.
-    newest(&folder)?;
-    if let Some(which) = config.restore {
-        Directory { folder, which }.check()?;
-    }
     config.check()?;
     Ok(config)
+}
+
+/// What cannot be restored, or gone on with, is said at once, not when the first trainer joins.
+fn check_restore(config: &ServerConfig) -> Result<()> {
+    let Some(Checkpointing { folder, .. }) = &config.checkpoint else { return Ok(()) };
+    newest(folder)?;
+    match config.restore {
+        Some(which) => Directory { folder: folder.clone(), which }.check(),
+        None => Ok(()),
+    }
 }
 
 fn which(text: &str) -> Result<Which> {

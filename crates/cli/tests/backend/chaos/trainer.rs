@@ -7,6 +7,7 @@ use contract::{Error, Kind, Result};
 use master::client::Next;
 use master::task::Task;
 use pserver::client::{Client, ClientConfig, Pull, PullStyle, fresh_incarnation};
+use rustix::process::{Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,8 @@ pub(super) struct Told {
     /// Of the whole pass.
     pub(super) records: u64,
     pub(super) step_ms: u64,
+    /// Each trainer is killed once right behind its goodbye, when its servers may be ending.
+    pub(super) dies_at_goodbye: bool,
     /// Where the round and its trainers meet.
     pub(super) folder: PathBuf,
 }
@@ -141,6 +144,7 @@ async fn train(told: &Told, environment: &Environment) -> Result<()> {
     let config = ClientConfig {
         ports: environment.ports,
         token: environment.token.clone(),
+        attempt: Some(environment.attempt),
         ..ClientConfig::new(rank, environment.trainers, fresh_incarnation(), model.clone())
     };
     let client = Client::connect(config, environment.pserver_endpoints.clone()).await?;
@@ -178,7 +182,13 @@ async fn train(told: &Told, environment: &Environment) -> Result<()> {
         write(&told.result(), &serde_json::to_vec(&values).unwrap());
         told.await_gate(Gate::Goodbye).await?;
     }
-    trainer.client.goodbye().await
+    trainer.client.goodbye().await?;
+    let mark = told.folder.join(format!("has-died-at-goodbye-{rank}"));
+    if told.dies_at_goodbye && !mark.exists() {
+        write(&mark, b"");
+        kill_process(getpid(), Signal::KILL).unwrap();
+    }
+    Ok(())
 }
 
 /// Complete or not at all.

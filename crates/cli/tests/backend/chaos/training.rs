@@ -112,6 +112,7 @@ impl Setting {
             records: batches * u64::from(TRAINERS),
             // Long enough for some checkpoints.
             step_ms: if interval.is_some() { 40 } else { 15 },
+            dies_at_goodbye: dice.below(4) == 0,
             folder: folder.to_owned(),
         };
         Setting { told, is_elastic, is_elsewhere: false, interval }
@@ -124,6 +125,9 @@ impl Setting {
             _ => "sparse only",
         });
         counts.add(if self.interval.is_some() { "short interval" } else { "default interval" });
+        if self.told.dies_at_goodbye {
+            counts.add("killed behind the goodbye");
+        }
         counts.add(if self.told.mode == Mode::Sync { "sync" } else { "async" });
         counts.add(match (self.told.is_dealt, self.is_elastic) {
             (_, true) => "elastic",

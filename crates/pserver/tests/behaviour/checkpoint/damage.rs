@@ -62,7 +62,8 @@ fn context<'a>(error: &'a Error, key: &str) -> &'a str {
 fn check(error: &Error, file: &str, offset: u64, reason: &str) {
     assert_eq!(error.kind(), Kind::Damaged, "{error}");
     let expected = format!(
-        "checkpoint 12 is damaged: {reason}; an older good one is 11: restore that by its number"
+        "checkpoint 12 is damaged: {reason}; an older good one is 11: to restore \
+         that, move the folders of later ones away"
     );
     assert_eq!(error.message(), expected);
     assert!(context(error, "file").ends_with(file), "{error}");

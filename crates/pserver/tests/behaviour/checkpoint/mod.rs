@@ -92,6 +92,7 @@ impl Job {
             model: self.model.clone(),
             epoch: None,
             lag_ratio_max: None,
+            attempt: None,
         };
         (0..servers * ports).map(join).collect()
     }
@@ -447,6 +448,27 @@ fn a_shard_gets_its_own_facts_back_and_a_new_one_the_furthest() {
     assert_eq!(other, CutFacts { trainers, ..facts(1, 11) });
 }
 
+/// In async mode shards cut at different moments, also on either side of the end of a pass.
+#[test]
+fn trainers_go_on_behind_the_shard_that_is_least_far_in_the_data() {
+    let folder = folder();
+    let mut job = Job::small(1);
+    for parameter in &mut job.model.parameters {
+        parameter.mode = Mode::Async;
+    }
+    for (place, join) in job.joins((3, 1, 0)).iter().enumerate() {
+        let (pass, batches) = [(2, 1), (1, 7), (1, 8)][place];
+        let trainers = vec![Record { incarnation: 77, sequence: 5, batches }];
+        let facts = CutFacts { pass, trainers, ..facts(1, 10) };
+        let mut writer = Writer::new(folder.path(), 1, join).unwrap();
+        write_all(&mut writer, job.pieces(join, facts)).unwrap();
+    }
+    let join = &job.joins((1, 1, 0))[0];
+    let restored = job.load_shard(folder.path(), Which::Latest, join, &mut Contents::new());
+    let CutFacts { pass, trainers, .. } = restored.unwrap().unwrap();
+    assert_eq!((pass, trainers), (1, vec![Record { batches: 7, ..Record::default() }]));
+}
+
 #[test]
 fn another_number_of_trainers_may_restore_and_another_model_may_not() {
     let folder = folder();
@@ -465,7 +487,7 @@ fn another_number_of_trainers_may_restore_and_another_model_may_not() {
     let text = error.message();
     assert!(text.starts_with("checkpoint 2 is of another model: "), "{text}");
     assert!(text.contains("the optimizer is"), "{text}");
-    assert!(text.ends_with("an older good one is 1: restore that by its number"), "{text}");
+    assert!(text.contains("an older good one is 1: to restore that, move the folders"), "{text}");
     let error = other.load(folder.path(), Which::Cut(1), (1, 1, 1)).unwrap_err();
     assert!(error.message().ends_with("there is no older good one"), "{error}");
 }
