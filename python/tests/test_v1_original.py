@@ -104,6 +104,30 @@ def test_the_order_of_the_inputs_of_a_group_is_that_in_which_its_step_needs_them
     assert "The input order is [second, start, first, whole]" in log
 
 
+@pytest.mark.parametrize(
+    ("layer", "order"),
+    [
+        ("scaling_layer(input=first, weight=weight)", "weight, first"),
+        ("interpolation_layer(input=[first, second], weight=weight)", "weight, first, second"),
+        ("power_layer(input=first, weight=weight)", "first, weight"),
+    ],
+)
+def test_a_weight_is_an_input_where_the_original_counts_it(tmp_path, layer, order):
+    sizes = {"first": 2, "second": 2, "weight": 1}
+    layers = "".join(f"{name} = data_layer({name!r}, {size})\n" for name, size in sizes.items())
+    types = ", ".join(f"dense_vector({sizes[name]})" for name in order.split(", "))
+    values = ", ".join(f"[0.5] * {sizes[name]}" for name in order.split(", "))
+    write(
+        tmp_path,
+        'define_py_data_sources2(["none"], None, module="dataprovider", obj="process")\n'
+        f"settings(batch_size=2, learning_rate=0.1)\n{layers}outputs(sum_cost({layer}))\n",
+        f"@provider(input_types=[{types}])\n"
+        f"def process(settings, file_name):\n    yield {values}\n",
+    )
+    log = train(tmp_path, CONFIG, "--num_passes=1", *QUIET)
+    assert f"The input order is [{order}]" in log
+
+
 INTRODUCTION = """\
 data_file = "empty.list"
 with open(data_file, "w") as f:

@@ -19,7 +19,7 @@ from paddle.v1 import workspace
 from paddle.v1.recording import Recording, Source, recorded
 from paddle.v1.settings import FLAGS, build_optimizer
 from paddle.v2 import mistake, naming
-from paddle.v2.data_type import InputType
+from paddle.v2.data_type import InputType, dense_vector
 from paddle.v2.layer import Layer, planning
 from paddle.v2.optimizer import Optimizer
 
@@ -166,7 +166,13 @@ def _read_checked(
     types = find_types(sketch, order or list(sketch.data_layers))
     for _ in range(2):
         assumed = order or list(sketch.data_layers)
-        recording = Recording(sketch.arguments, types=_by_name(types, assumed, sketch))
+        # What nothing needs is not fed, as a label where the outputs are predictions.
+        spare = {
+            name: dense_vector(layer.size)
+            for name, layer in sketch.data_layers.items()
+            if name not in assumed
+        }
+        recording = Recording(sketch.arguments, types=spare | _by_name(types, assumed, sketch))
         with contextlib.redirect_stdout(io.StringIO()), _second_time():
             execute(recording, path, code)
         order = input_order(recording)

@@ -81,7 +81,7 @@ def scaling(
     """Each row of the input times its number in `weight`, a layer of size 1."""
     finish = Finish(layer_attr=layer_attr)
     description = describe(naming.choose(name, "scaling_layer"), "scaling", finish)
-    return make(description, [one("input", input), one("weight", weight)])
+    return _weighted(description, [one("input", input)], one("weight", weight))
 
 
 @mistake.checked_arguments
@@ -94,7 +94,14 @@ def interpolation(
         raise mistake.invalid("interpolation is between two inputs", inputs=len(inputs))
     finish = Finish(layer_attr=layer_attr)
     description = describe(naming.choose(name, "interpolation_layer"), "interpolation", finish)
-    return make(description, [*inputs, one("weight", weight)])
+    return _weighted(description, inputs, one("weight", weight))
+
+
+def _weighted(description: dict[str, Any], inputs: list[Layer], weight: Layer) -> Layer:
+    """A layer whose weight the original counts before its other inputs."""
+    made = make(description, [*inputs, weight])
+    made.sources = [weight, *inputs]
+    return made
 
 
 @mistake.checked_arguments

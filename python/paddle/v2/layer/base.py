@@ -70,7 +70,7 @@ class Layer:
     evaluators: list["Evaluator"]
     # What it gives beside its output, by name: a layer, and the first of its columns and how many.
     others: dict[str, tuple["Layer", tuple[int, int]]]
-    # Of a group: its inputs in the order in which its step needs them.
+    # Its inputs as V1 counts them, if that is another order: of a group, as its step needs them.
     sources: Sequence["Layer"] | None = None
     # The step that it was made in.
     within: scope.Scope | None
