@@ -41,6 +41,18 @@ mod bad_servers {
     }
 }
 
+/// Hosts that are lost while they are reached.
+mod bad_hosts {
+    crate::backend::trials::suite! {
+        match super::Ssh::find() {
+            Some(ssh) => ssh,
+            None => return,
+        };
+        surviving::a_conductor_that_dies_before_hosts_are_ready_leaves_the_rest_to_the_next;
+        surviving::a_package_is_copied_once_however_often_a_host_is_reached;
+    }
+}
+
 mod mpi {
     crate::backend::trials::suite!(match super::Mpi::find() {
         Some(mpi) => mpi,

@@ -1,7 +1,7 @@
 //! On ssh hosts: packages that arrive, results that come back, documented command lines, and errors
 //! that name the host.
 
-use super::job::{Ended, Job, signal, spawn};
+use super::job::{Ended, Job, signal, spawn, wait_until};
 use super::processes::processes_with;
 use super::sshd::{Machines, machines};
 use std::fs;
@@ -231,6 +231,59 @@ fn in_workspace(machines: &Machines, job: &Job) -> Command {
     command.args(["--hosts", &machines.hosts(1), "--ssh_config"]).arg(machines.ssh_config());
     command.arg(format!("--job_workspace={}", relative(job.folder())));
     command
+}
+
+/// The workspace is the user's, whatever directory is named for logs.
+#[test]
+fn a_workspace_keeps_what_no_job_has_written() {
+    let Some(machines) = machines() else { return };
+    let job = Job::new();
+    let mut command = in_workspace(machines, &job);
+    let workspace = on_host(machines, 0, job.folder());
+    for folder in [workspace.join("data"), job.folder().join("data/0")] {
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("precious"), "kept").unwrap();
+        fs::write(folder.join("trainer-7.log"), "of an earlier job").unwrap();
+    }
+    command.args(["--log_dir=data", "sh", "-c", "echo new; cat data/precious"]);
+    let ended = job.run_to_the_end(command);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert_eq!(job.read("data/0/train.log"), "new\nkept");
+    for folder in [workspace.join("data"), job.folder().join("data/0")] {
+        assert_eq!(fs::read_to_string(folder.join("precious")).unwrap(), "kept");
+        assert!(!folder.join("trainer-7.log").exists());
+    }
+    fs::write(workspace.join("notes"), "kept").unwrap();
+    for log_dir in ["--log_dir=.", "--log_dir=notes"] {
+        let mut command = in_workspace(machines, &job);
+        command.args([log_dir, "true"]);
+        let ended = job.run_to_the_end(command);
+        assert_ne!(ended.code, 0, "{ended:?}");
+        assert!(ended.stderr.contains("log_dir"), "{ended:?}");
+        assert_eq!(fs::read_to_string(workspace.join("notes")).unwrap(), "kept");
+    }
+}
+
+#[test]
+fn a_second_job_leaves_the_workspace_of_a_running_one_alone() {
+    let Some(machines) = machines() else { return };
+    let job = Job::new();
+    let workspace = on_host(machines, 0, job.folder());
+    let mut command = in_workspace(machines, &job);
+    command.args(["sh", "-c", "echo first; touch started; until [ -e go ]; do sleep 0.1; done"]);
+    let first = spawn(command);
+    wait_until("the first job runs", || workspace.join("started").exists());
+    let mut command = in_workspace(machines, &job);
+    job.write("elsewhere/note", "");
+    command.args(["--workspace=elsewhere", "--trainers=2", "true"]);
+    let second = job.run(command);
+    assert_eq!(second.code, 1, "{second:?}");
+    assert!(second.stderr.contains("a job is running here"), "{second:?}");
+    assert_eq!(fs::read_to_string(workspace.join("trainer_count")).unwrap(), "1\n");
+    fs::write(workspace.join("go"), "").unwrap();
+    let ended = job.finish(first);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert_eq!(job.read("log/0/train.log"), "first\n");
 }
 
 #[test]

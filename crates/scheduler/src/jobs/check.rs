@@ -110,6 +110,12 @@ fn check_results(spec: &JobSpec) -> Result<()> {
             return Err(Error::invalid(message).with("field", field).with("value", directory));
         }
     }
+    let has_name = |part: Component<'_>| matches!(part, Component::Normal(_));
+    if !Path::new(&spec.log_dir).components().any(has_name) {
+        let message = "logs need a directory of their own: name one below the job's";
+        let error = Error::invalid(message).with("field", "log_dir");
+        return Err(error.with("value", &spec.log_dir));
+    }
     Ok(())
 }
 

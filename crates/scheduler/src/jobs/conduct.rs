@@ -14,7 +14,7 @@ use super::site::{Opening, Paddle, Progress, Site};
 use crate::backend::MetricsLine;
 use crate::conductor::{self, Outcome, Request, Stop, Watch, decide, now_ms};
 use crate::plan::{self, JobPlan};
-use crate::record::{JobRecord, Verdict};
+use crate::record::{JobRecord, ReplicaRecord, Verdict};
 use crate::slurm::Doubt;
 use crate::ssh::package::hexadecimal;
 use crate::submission::{Package, Place};
@@ -223,6 +223,28 @@ fn with_requests(
     receiver
 }
 
+/// What a job has been through.
+#[derive(Clone, Copy)]
+struct Past {
+    began_ms: u64,
+    /// Whether it had machines, or another conductor that may have had some.
+    is_again: bool,
+    /// Whether replicas may have been started.
+    has_run: bool,
+}
+
+impl Past {
+    fn of(record: &JobRecord) -> Past {
+        let has_started =
+            |replica: &ReplicaRecord| replica.started_ms.is_some() || replica.attempt > 0;
+        Past {
+            began_ms: record.began_ms,
+            is_again: record.rounds > 0 || record.conductors > 1,
+            has_run: record.rounds > 0 || record.replicas.iter().any(has_started),
+        }
+    }
+}
+
 struct Job<'a> {
     submission: &'a Submission,
     paddle: &'a Paddle,
@@ -241,12 +263,12 @@ impl Job<'_> {
         files: &mut Files,
     ) -> Result<Verdict> {
         loop {
-            let is_again = record.rounds > 0 || record.conductors > 1;
+            let past = Past::of(record);
             let (progress, mut waited) = watch::channel(Progress::default());
             let too_late = self.time_limit(record);
             tokio::pin!(too_late);
             let opened = {
-                let opening = self.open(record.began_ms, is_again, true, &progress);
+                let opening = self.open(past, true, &progress);
                 tokio::pin!(opening);
                 loop {
                     tokio::select! {
@@ -321,8 +343,9 @@ impl Job<'_> {
         requests: &mut mpsc::Receiver<Request>,
     ) -> Verdict {
         let progress = watch::channel(Progress::default()).0;
+        let past = Past { is_again: true, has_run: true, ..Past::of(record) };
         let opened = tokio::select! {
-            opened = self.open(record.began_ms, true, false, &progress) => opened,
+            opened = self.open(past, false, &progress) => opened,
             () = forced(requests) => Err(hurried()),
         };
         match opened {
@@ -344,14 +367,23 @@ impl Job<'_> {
     /// while it is reached.
     async fn open(
         &mut self,
-        began_ms: u64,
-        is_again: bool,
+        past: Past,
         may_allocate: bool,
         progress: &watch::Sender<Progress>,
     ) -> Result<(JobPlan, Vec<Host>)> {
         let (submission, directory, paddle) = (self.submission, self.directory, self.paddle);
-        let opening =
-            Opening { submission, directory, paddle, began_ms, is_again, may_allocate, progress };
+        let Past { began_ms, is_again, has_run } = past;
+        let mut opening = Opening {
+            submission,
+            directory,
+            paddle,
+            began_ms,
+            is_again,
+            is_retry: false,
+            has_run,
+            may_allocate,
+            progress,
+        };
         let spec = &self.submission.spec;
         let deadline = Instant::now() + Duration::from_secs(spec.ready_seconds);
         let mut attempts_left = spec.restarts_max().min(ATTEMPTS_MAX);
@@ -379,6 +411,7 @@ impl Job<'_> {
                 return Err(error);
             }
             attempts_left = attempts_left.saturating_sub(1);
+            opening.is_retry = true;
             tracing::warn!(error = error.chain(), "cannot reach the machines yet");
             tokio::time::sleep(PAUSE).await;
         }

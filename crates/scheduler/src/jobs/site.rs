@@ -4,7 +4,7 @@ use super::directory::JobDirectory;
 use crate::plan::Node;
 use crate::record::Verdict;
 use crate::slurm::Doubt;
-use crate::submission::{Place, Submission};
+use crate::submission::{Package, Place, Submission};
 use crate::supervisor::host::Host;
 use crate::{local, mpi, slurm, ssh};
 use contract::{Error, Result};
@@ -39,6 +39,10 @@ pub(super) struct Opening<'a> {
     pub(super) began_ms: u64,
     /// Whether the job has been there before.
     pub(super) is_again: bool,
+    /// Whether this conductor has tried already, in vain.
+    pub(super) is_retry: bool,
+    /// Whether replicas may have run: what is in their workspace is theirs.
+    pub(super) has_run: bool,
     /// Whether it may get machines if it has none: one that is over only looks for those it had.
     pub(super) may_allocate: bool,
     pub(super) progress: &'a watch::Sender<Progress>,
@@ -65,7 +69,12 @@ impl Site {
             }
             Place::Ssh(place) => {
                 let job = ssh::Job { place, submission, package: directory.package(), began_ms };
-                let (site, nodes, hosts) = ssh::Site::open(&job, paddle, is_again).await?;
+                // A copy that an attempt has made is whole; a workspace may not have got its files yet.
+                let is_ready = match &submission.package {
+                    Package::Dispatch(_) => is_again || opening.is_retry,
+                    Package::Present(_) => opening.has_run,
+                };
+                let (site, nodes, hosts) = ssh::Site::open(&job, paddle, is_ready).await?;
                 Ok((Site::Ssh(site), nodes, hosts))
             }
             Place::Mpi(place) => {

@@ -14,6 +14,7 @@ pub mod node;
 pub mod package;
 pub mod transfer;
 
+mod earlier;
 mod patience;
 pub(crate) mod session;
 mod site;
@@ -287,7 +288,7 @@ pub struct Wanted {
     pub name: String,
     /// Where it goes.
     pub to: PathBuf,
-    /// Whether what is there already, and not on the host, is removed.
+    /// Whether logs of an earlier job that are there already are removed.
     pub replaces: bool,
 }
 

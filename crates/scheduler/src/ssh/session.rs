@@ -19,7 +19,7 @@ use super::host::Host;
 use super::message::{self, Prepare, Reply, Request};
 use super::package::{Entry, Manifest};
 use super::patience::{Patient, SILENCE_MAX};
-use super::{Source, Wanted, transfer};
+use super::{Source, Wanted, earlier, transfer};
 
 /// A host that answers.
 pub(crate) struct Session {
@@ -232,10 +232,10 @@ impl Session {
             Reply::Gathered { manifest, passed_over } => {
                 if let Some(manifest) = manifest {
                     manifest.check()?;
-                    transfer::shape(&wanted.to, &manifest)?;
                     if wanted.replaces {
-                        transfer::prune(&wanted.to, &manifest)?;
+                        earlier::forget(&wanted.to)?;
                     }
+                    transfer::shape(&wanted.to, &manifest)?;
                     self.receive(&wanted.to, &manifest).await?;
                 }
                 let host = &self.name;

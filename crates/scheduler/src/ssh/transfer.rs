@@ -46,7 +46,7 @@ pub async fn send(
     stream.flush().await.map_err(lost)
 }
 
-/// Receives `paths` into `root`, where their directories exist already.
+/// Receives `paths` into `root`, of which [`shape`] has made room for them.
 pub async fn receive(
     root: &Path,
     manifest: &Manifest,
@@ -61,9 +61,8 @@ pub async fn receive(
         };
         let refused = |source| Error::io("cannot write a file", source).with("path", path);
         let target = root.join(path);
-        // Not written through: the old file may be a link, or have another name elsewhere. It has its
-        // name when it is whole.
-        remove(&target)?;
+        // Not written through: the old file may have another name elsewhere. It is replaced by a whole
+        // one, and stays if that does not come.
         let folder = target.parent().unwrap_or(root);
         let mut file = tempfile::NamedTempFile::new_in(folder).map_err(refused)?;
         let (mut left, mut hash) = (*bytes, Sha256::new());
@@ -229,9 +228,12 @@ mod tests {
     async fn a_file_that_changes_while_it_is_sent_is_noticed() {
         for content in [vec![8; 3 * PIECE_BYTES + 1], vec![7; 5]] {
             let (from, to) = folders();
+            fs::create_dir(to.path().join("d")).unwrap();
+            fs::write(to.path().join("d/large"), "old").unwrap();
             let changed = from.path().join("d/large");
             let result = copy(from.path(), to.path(), || fs::write(changed, content).unwrap());
             assert_eq!(result.await.unwrap_err().kind(), Kind::Conflict);
+            assert_eq!(fs::read(to.path().join("d/large")).unwrap(), b"old");
         }
     }
 }

@@ -82,7 +82,7 @@ async fn guard(
 
 /// Waits for the end of an earlier supervisor. One that does not show meanwhile that it is at work
 /// hangs, and is killed with all its processes.
-async fn take_lock(path: &Path) -> Result<Lock> {
+pub(crate) async fn take_lock(path: &Path) -> Result<Lock> {
     let before = lock::last_beat(path);
     match Lock::acquire_within(path, PATIENCE).await {
         Err(error)

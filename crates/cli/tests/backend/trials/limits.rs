@@ -68,6 +68,9 @@ pub(crate) fn what_only_some_places_have_is_refused_by_name(harness: &dyn Harnes
     }
     if let Place::Ssh(_) = place {
         // What lies outside of the job's directory is not brought back.
+        let job = Job::new(harness, 1, "true").with(|spec| spec.log_dir = ".".to_owned());
+        let error = job.try_submit().unwrap_err();
+        assert!(error.to_string().contains("field: log_dir, value: ."), "{error}");
         for directory in ["/logs", "../logs", "a/../../b"] {
             let job = Job::new(harness, 1, "true").with(|spec| spec.log_dir = directory.to_owned());
             let error = job.try_submit().unwrap_err();

@@ -5,6 +5,10 @@ use crate::backend::processes::arguments;
 use contract::state::{JobState, State};
 use scheduler::Backend;
 use scheduler::record::{Ending, Verdict};
+use scheduler::ssh::package::Manifest;
+use scheduler::submission::{Package, Place};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 /// The script of a trainer that finishes only when it is started again.
 const UNTIL_THE_SECOND: &str = "echo attempt $PADDLE_ATTEMPT; touch started-$PADDLE_TRAINER_ID; \
@@ -138,6 +142,66 @@ pub(crate) fn processes_of_a_supervisor_that_was_killed_as_a_whole_are_found(
         let record = kill(&job);
         assert_eq!((record.state, record.exit_code), (JobState::Failed, Some(1)), "{record:#?}");
     }
+}
+
+/// A workspace on a host gets its files from the next conductor.
+pub(crate) fn a_conductor_that_dies_before_hosts_are_ready_leaves_the_rest_to_the_next(
+    harness: &dyn Harness,
+) {
+    let mut job = Job::new(harness, 1, "cat nodefile trainer_count train.list");
+    let folder = job.folder().to_owned();
+    let Place::Ssh(place) = &mut job.submission.place else { return };
+    place.shard_train_list = true;
+    place.paddle = folder.join("paddle").to_str().unwrap().to_owned();
+    let script = format!(
+        "#!/bin/sh\nif [ $1 = node ]; then touch {folder}/asked; until [ -e {folder}/go ]; do \
+         sleep 0.01; done; fi\nexec {} \"$@\"\n",
+        env!("CARGO_BIN_EXE_paddle"),
+        folder = folder.display(),
+    );
+    write_script(&job, &script);
+    job.write(0, "train.list", "a\nb\n");
+    job.submit();
+    job.wait_until("the host is asked", || folder.join("asked").exists());
+    kill_conductor(&job);
+    std::fs::write(folder.join("go"), "").unwrap();
+    let record = job.await_end();
+    assert_eq!((record.state, record.conductors), (JobState::Succeeded, 2), "{record:#?}");
+    assert_eq!(job.text("trainer-0"), "0\n1\na\nb\n");
+}
+
+/// A host whose supervisor does not come at first is reached again, with the copy that it has.
+pub(crate) fn a_package_is_copied_once_however_often_a_host_is_reached(harness: &dyn Harness) {
+    let mut job = Job::new(harness, 2, "cat part");
+    let source = job.folder().join("source");
+    std::fs::create_dir(&source).unwrap();
+    std::fs::write(source.join("part"), "copied\n").unwrap();
+    let folder = job.folder().to_owned();
+    let Place::Ssh(place) = &mut job.submission.place else { return };
+    // Every process of the job has the folder in its arguments.
+    place.root_dir = format!("~{}", folder.display());
+    place.paddle = folder.join("paddle").to_str().unwrap().to_owned();
+    let script = format!(
+        "#!/bin/sh\nif [ $1 = supervise ] && mkdir {}/failed 2>/dev/null; then exit 1; fi\n\
+         exec {} \"$@\"\n",
+        folder.display(),
+        env!("CARGO_BIN_EXE_paddle"),
+    );
+    write_script(&job, &script);
+    job.submission.package = Package::Dispatch(Manifest::scan(&source, &[]).unwrap());
+    let job = job.with(|spec| spec.restarts = 1);
+    job.block(job.jobs.submit(&job.submission, Some(&source))).unwrap();
+    let record = job.await_end();
+    assert_eq!(record.state, JobState::Succeeded, "{record:#?}");
+    assert!(folder.join("failed").exists());
+    assert_eq!(job.text("trainer-1"), "copied\n");
+}
+
+/// What takes the place of `paddle` on hosts.
+fn write_script(job: &Job<'_>, script: &str) {
+    let path = job.folder().join("paddle");
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
 }
 
 /// The supervisor takes its machine's replicas with it; with restarts the job goes on.

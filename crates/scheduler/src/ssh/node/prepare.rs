@@ -15,10 +15,12 @@ use rustix::io::Errno;
 use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::time::{Duration, Instant, sleep};
 
+use super::super::earlier;
 use super::super::message::{self, Package, Prepare, Reply};
 use super::super::package::{Manifest, expand};
 use super::super::transfer::{self, prune, shape};
 use crate::jobs::check::no_topology;
+use crate::supervisor::guard;
 
 /// How long another launch may have its turn at a mirror. Less than the conductor waits for us.
 const TURN: Duration = Duration::from_secs(300);
@@ -44,6 +46,8 @@ pub(super) async fn prepare(
         }
         check_topology(&directory, request)?;
         if !request.is_again {
+            // Another job that runs here keeps its logs, and the files by which it knows itself.
+            let _lock = guard::take_lock(&directory.join(guard::LOCK)).await?;
             furnish(&directory, request)?;
         }
         return Ok(directory);
@@ -58,6 +62,8 @@ pub(super) async fn prepare(
     check_topology(&mirror, request)?;
     let pending = pending(&directory, request.is_again)?;
     copy(&mirror, &pending, &package.manifest)?;
+    // Old logs that came with the package.
+    transfer::remove(&pending.join(&request.log_dir))?;
     furnish(&pending, request)?;
     fs::rename(&pending, &directory).map_err(|source| {
         Error::io("cannot publish the job's directory", source)
@@ -123,7 +129,7 @@ fn pending(directory: &Path, is_again: bool) -> Result<PathBuf> {
         Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => Err(refused(source)),
         Ok(()) | Err(_) => {
             let message = "the job's directory is there already: hosts must not share ROOT_DIR";
-            Err(Error::new(Kind::AlreadyExists, message).with("directory", directory.display()))
+            Err(Error::invalid(message).with("directory", directory.display()))
         }
     }
 }
@@ -153,7 +159,16 @@ fn furnish(directory: &Path, request: &Prepare) -> Result<()> {
         })
     };
     let log_dir = directory.join(&request.log_dir);
-    transfer::remove(&log_dir)?;
+    match log_dir.symlink_metadata().map(|found| found.file_type()) {
+        // A link that an earlier job has made may lead anywhere.
+        Ok(kind) if kind.is_symlink() => transfer::remove(&log_dir)?,
+        Ok(kind) if !kind.is_dir() => {
+            let message = "the folder for logs is a file: choose another with log_dir";
+            return Err(Error::invalid(message).with("path", log_dir.display()));
+        }
+        Ok(_) => earlier::forget(&log_dir)?,
+        Err(_) => {}
+    }
     fs::create_dir_all(&log_dir).map_err(|source| {
         Error::io("cannot make the folder for logs", source).with("path", log_dir.display())
     })?;
