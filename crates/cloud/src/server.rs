@@ -8,6 +8,7 @@ use crate::datacenters::site::{Datacenter, Isolated};
 use crate::files::blobs::Blobs;
 use crate::files::{make_private, unusable};
 use crate::http::connection::{Limited, Silence};
+use crate::http::followers::Followers;
 use crate::http::rate::Rate;
 use crate::registries::vault::Vault;
 use crate::users::admin;
@@ -124,7 +125,7 @@ impl Server {
                 limits.connections_per_address,
                 Silence::default(),
             ),
-            followers: Arc::new(Semaphore::new(limits.followers as usize)),
+            followers: Arc::new(Followers::new(limits.followers)),
             revocations: watch::Sender::new(0),
             starts: Semaphore::new(limits.starts as usize),
             evaluations: Default::default(),
