@@ -336,7 +336,7 @@ impl Client {
             rows => {
                 let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
                 let message = "the server has no such datacenter: name one of its own in the \
-                               configuration";
+                               configuration, or by -datacenter at the first login";
                 Err(Error::new(Kind::NotFound, message)
                     .with("datacenter", name)
                     .with("there_are", names.join(", ")))

@@ -18,10 +18,15 @@ pub fn use_datacenter(file: &Path, name: &str) -> Result<()> {
 
 /// Writes a configuration of one datacenter where there is none.
 pub(crate) fn create(file: &Path, datacenter: &Datacenter) -> Result<()> {
-    let Datacenter { name, username, endpoint, .. } = datacenter;
+    let Datacenter { name, username, endpoint, ca, .. } = datacenter;
     let (name, username) = (quoted(name), quoted(username));
+    let ca = match ca.as_ref().map(|ca| ca.to_str()) {
+        None => String::new(),
+        Some(Some(ca)) => format!("  ca: {}\n", quoted(ca)),
+        Some(None) => return Err(Error::invalid("the name of the certificate's file is no UTF-8")),
+    };
     let text = format!(
-        "datacenters:\n- name: {name}\n  username: {username}\n  endpoint: {endpoint}\n\
+        "datacenters:\n- name: {name}\n  username: {username}\n  endpoint: {endpoint}\n{ca}\
          current-datacenter: {name}\n"
     );
     Config::parse(&text, file)?;
@@ -95,8 +100,8 @@ mod tests {
             name: "no".into(),
             username: "o'hara@example.com".into(),
             password: None,
-            endpoint: "http://a:1".parse().unwrap(),
-            ca: None,
+            endpoint: "https://a:1".parse().unwrap(),
+            ca: Some("/etc/o'hara/cert.pem".into()),
             socket: None,
         };
         create(&file, &datacenter).unwrap();

@@ -271,8 +271,9 @@ impl Transport {
 }
 
 const NOT_TRUSTED: &str = "the server's certificate is not trusted, or it speaks no TLS: name its \
-                           authority's certificate by `ca: FILE`; one that signs itself must not \
-                           be an authority's (CA:FALSE)";
+                           authority's certificate by `ca: FILE` in the configuration, or by -ca \
+                           at the first login; one that signs itself must not be an authority's \
+                           (CA:FALSE)";
 
 struct Failed {
     error: Error,

@@ -118,7 +118,8 @@ pub struct ServiceLimits {
     pub connections: u32,
     /// The same from one address, behind which a proxy or many people may be.
     pub connections_per_address: u32,
-    /// Logs that are followed and lists that are watched at the same time.
+    /// Logs that are followed and lists that are watched at the same time, a quarter of them by one
+    /// user.
     pub followers: u32,
     /// Of what each replica prints, about this much is kept, in bytes.
     pub log_bytes: u64,

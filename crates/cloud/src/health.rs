@@ -28,8 +28,7 @@ pub(crate) async fn ready(State(cloud): State<Arc<Cloud>>) -> Answer<(StatusCode
 
 /// The figures, for Prometheus.
 pub(crate) async fn figures(State(cloud): State<Arc<Cloud>>) -> Answer<Response> {
-    let free = cloud.config.limits.followers as usize - cloud.followers.available_permits();
-    metrics::gauge!("cloud_followers").set(free as f64);
+    metrics::gauge!("cloud_followers").set(f64::from(cloud.followers.count()));
     let sql = "SELECT datacenter, state, COUNT(*) AS count FROM jobs WHERE ended_ms IS NULL \
                GROUP BY datacenter, state";
     let rows =

@@ -48,6 +48,7 @@ use datacenters::Datacenter;
 use files::blobs::Blobs;
 use files::operation::Operations;
 use files::usage::Usages;
+use http::followers::Followers;
 use http::rate::Rate;
 use registries::vault::Vault;
 use std::collections::BTreeMap;
@@ -72,7 +73,7 @@ pub(crate) struct Cloud {
     pub(crate) rate: Rate,
     pub(crate) connections: http::connection::Limited,
     /// Those who follow logs and watch lists.
-    pub(crate) followers: Arc<Semaphore>,
+    pub(crate) followers: Arc<Followers>,
     /// Counts what ended rights of callers, so that answers that go on look whether theirs did.
     pub(crate) revocations: watch::Sender<u64>,
     /// Jobs that are being started.

@@ -122,13 +122,19 @@ async fn around(
         false => ANSWER,
     };
     let working = cloud.connections.working(peer);
-    let response = match tokio::time::timeout(limit, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => {
+    let is_question = matches!(*request.method(), Method::GET | Method::HEAD);
+    let answer = async move {
+        let answer = tokio::time::timeout(limit, next.run(request)).await;
+        drop(working);
+        answer.unwrap_or_else(|_| {
             Refusal::from(Error::new(Kind::Timeout, "the answer took too long")).into_response()
-        }
+        })
     };
-    drop(working);
+    let response = match is_question {
+        true => answer.await,
+        // What may change something is carried out, and noted, whoever hangs up meanwhile.
+        false => tokio::spawn(answer).await.unwrap_or_else(|broken| panicked(Box::new(broken))),
+    };
     let status = response.status().as_u16().to_string();
     metrics::counter!("cloud_requests", "status" => status).increment(1);
     metrics::histogram!("cloud_request_seconds").record(begun.elapsed().as_secs_f64());

@@ -8,6 +8,7 @@ use crate::datacenters::site::{Datacenter, Isolated};
 use crate::files::blobs::Blobs;
 use crate::files::{make_private, unusable};
 use crate::http::connection::{Limited, Silence};
+use crate::http::followers::Followers;
 use crate::http::rate::Rate;
 use crate::registries::vault::Vault;
 use crate::users::admin;
@@ -124,7 +125,7 @@ impl Server {
                 limits.connections_per_address,
                 Silence::default(),
             ),
-            followers: Arc::new(Semaphore::new(limits.followers as usize)),
+            followers: Arc::new(Followers::new(limits.followers)),
             revocations: watch::Sender::new(0),
             starts: Semaphore::new(limits.starts as usize),
             evaluations: Default::default(),
@@ -328,13 +329,21 @@ fn tls_config(cert: &Path, key: &Path) -> Result<RustlsConfig> {
     use tokio_rustls::rustls;
     use tokio_rustls::rustls::pki_types::pem::PemObject;
     use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let read = |path: &Path| {
+        std::fs::read(path).map_err(|source| {
+            Error::io("cannot read a file for TLS", source).with("file", path.display())
+        })
+    };
     let refused = |path: &Path, what: &str| {
         Error::invalid(format!("not a PEM file with {what}")).with("file", path.display())
     };
-    let certificates = CertificateDer::pem_file_iter(cert)
-        .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
-        .map_err(|_| refused(cert, "certificates"))?;
-    let key_der = PrivateKeyDer::from_pem_file(key).map_err(|_| refused(key, "a private key"))?;
+    let certificates = CertificateDer::pem_slice_iter(&read(cert)?)
+        .collect::<std::result::Result<Vec<_>, _>>()
+        .ok()
+        .filter(|all| !all.is_empty())
+        .ok_or_else(|| refused(cert, "certificates"))?;
+    let key_der =
+        PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|_| refused(key, "a private key"))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -362,4 +371,20 @@ pub(crate) async fn empty_cloud(data_dir: &Path) -> Arc<Cloud> {
         host: "here".to_owned(),
     };
     Server::open(config, outside).await.unwrap().cloud
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_for_tls_that_are_none_are_told_by_what_is_wrong_with_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let (missing, empty) = (folder.path().join("missing"), folder.path().join("empty"));
+        std::fs::write(&empty, "").unwrap();
+        let why = |path: &Path| tls_config(path, path).err().unwrap();
+        assert_eq!(why(&missing).kind(), Kind::NotFound);
+        assert_eq!(why(&missing).message(), "cannot read a file for TLS");
+        assert_eq!(why(&empty).message(), "not a PEM file with certificates");
+    }
 }

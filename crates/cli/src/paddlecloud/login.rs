@@ -6,6 +6,7 @@ use cli::output::Output;
 use cli::prompt;
 use client::{Client, Config, Datacenter};
 use contract::{Error, Kind, Result, name};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Log in, and keep the token for later commands
@@ -24,16 +25,18 @@ pub(crate) struct Args {
     /// Your name there, for the first login here
     #[arg(long, value_name = "NAME", requires = "endpoint")]
     username: Option<String>,
+    /// The certificate of the authority that signed the server's, for the first login here, if that
+    /// is none of the public ones
+    #[arg(long, value_name = "FILE", requires = "endpoint")]
+    ca: Option<PathBuf>,
 }
 
 pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
     let profile = cloud::profile(globals)?;
     let file = profile.config_file();
+    let mut current = None;
     let (client, is_new) = match (&args.endpoint, &args.username) {
         (Some(endpoint), Some(username)) => {
-            if file.exists() {
-                return Err(known(&Config::load(&file)?, globals, endpoint, username));
-            }
             name::check_user(username)?;
             let name = globals.datacenter.clone().unwrap_or_else(|| "datacenter1".to_owned());
             name::check_datacenter(&name)?;
@@ -42,10 +45,17 @@ pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
                 username: username.clone(),
                 password: None,
                 endpoint: endpoint.parse()?,
-                ca: None,
+                ca: args.ca.as_deref().map(absolute).transpose()?,
                 socket: None,
             };
-            (Client::at(&profile, datacenter)?, true)
+            match file.exists() {
+                true => {
+                    let config = Config::load(&file)?;
+                    current.clone_from(&config.current);
+                    (Client::at(&profile, known(config, globals, &datacenter)?)?, false)
+                }
+                false => (Client::at(&profile, datacenter)?, true),
+            }
         }
         _ => (Client::open(&profile)?, false),
     };
@@ -65,7 +75,16 @@ pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
     let mut output = Output::open();
     output.line(format_args!("{username} is logged in at {name} ({endpoint})"))?;
     output.close()?;
+    if let Some(current) = current.filter(|current| *current != name) {
+        say(&format!("commands use {current}: `paddlecloud datacenter use {name}` changes that"));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A path that means the same file for later commands, wherever they are called.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path)
+        .map_err(|source| Error::io("cannot find a file", source).with("file", path.display()))
 }
 
 pub(crate) fn logout(globals: &Globals) -> Result<ExitCode> {
@@ -80,12 +99,26 @@ pub(crate) fn logout(globals: &Globals) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A file that somebody wrote is not changed by us beyond recognition.
-fn known(config: &Config, globals: &Globals, endpoint: &str, username: &str) -> Error {
+/// The entry that a configuration has for a server and a user, so that a first login may be made
+/// twice.
+///
+/// # Errors
+/// It has none: a file that somebody wrote is not changed by us beyond recognition.
+fn known(config: Config, globals: &Globals, wanted: &Datacenter) -> Result<Datacenter> {
+    let file = config.file.display().to_string();
+    let is_wanted = |own: &Datacenter| {
+        let has_name = globals.datacenter.as_ref().is_none_or(|name| *name == own.name);
+        has_name && (&own.endpoint, &own.username) == (&wanted.endpoint, &wanted.username)
+    };
+    let mut entries = config.entries.into_iter().filter_map(|entry| entry.datacenter.ok());
+    if let Some(own) = entries.find(is_wanted) {
+        return Ok(own);
+    }
     let name = globals.datacenter.as_deref().unwrap_or("datacenter2");
+    let Datacenter { endpoint, username, .. } = wanted;
     let message = format!(
         "there is a configuration already: add `- {{name: {name}, username: {username}, endpoint: \
          {endpoint}}}` to its `datacenters`, then use `paddlecloud login -datacenter {name}`"
     );
-    Error::new(Kind::AlreadyExists, message).with("file", config.file.display())
+    Err(Error::new(Kind::AlreadyExists, message).with("file", file))
 }

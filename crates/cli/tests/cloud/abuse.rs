@@ -50,6 +50,8 @@ fn tls_is_spoken_by_flags_and_without_it_the_server_warns_beyond_loopback() {
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"])
         .args(["-keyout", files[1], "-out", files[0]])
+        .args(["-addext", "subjectAltName=IP:127.0.0.1"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
         .stderr(Stdio::null())
         .status();
     assert!(made.unwrap().success());
@@ -57,6 +59,7 @@ fn tls_is_spoken_by_flags_and_without_it_the_server_warns_beyond_loopback() {
     let secure = Server::with("", &["--tls_cert", files[0], "--tls_key", files[1]]);
     assert!(secure.url().starts_with("https://127.0.0.1:"), "{}", secure.url());
     assert!(!secure.log().contains(warning));
+    log_in_with_its_certificate(&secure, folder.path());
     let plain = Server::start();
     assert!(!plain.log().contains(warning));
     let mut open = Server::prepared("listen: 0.0.0.0:0", &[]);
@@ -66,6 +69,28 @@ fn tls_is_spoken_by_flags_and_without_it_the_server_warns_beyond_loopback() {
     open.run(command);
     assert!(open.url().starts_with("http://0.0.0.0:"), "{}", open.url());
     assert!(open.log().contains(warning), "{}", open.log());
+}
+
+/// The certificate is named at the first login, and kept for later commands.
+fn log_in_with_its_certificate(server: &Server, folder: &Path) {
+    let run = |words: &[&str]| {
+        let password = fs::File::open(server.data().join("admin_password")).unwrap();
+        Command::new(env!("CARGO_BIN_EXE_paddlecloud"))
+            .args(words)
+            .current_dir(folder)
+            .env("HOME", folder)
+            .stdin(password)
+            .output()
+            .unwrap()
+    };
+    let login = ["login", "-endpoint", server.url(), "-username", "admin"];
+    let refused = run(&login);
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert!(error.contains("certificate is not trusted") && error.contains("-ca"), "{error}");
+    for words in [&[&login[..], &["-ca", "cert.pem"]].concat()[..], &["get", "jobs"]] {
+        let done = run(words);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
 }
 
 #[test]

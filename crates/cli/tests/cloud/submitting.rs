@@ -177,6 +177,9 @@ fn a_job_that_cannot_run_as_asked_is_refused_by_the_name_of_the_field() {
         body["spec"]["package"] = json!("/pfs/local/home/wu/x");
     });
     check("entry", 400, &|body| body["spec"]["entry"] = json!(""));
+    check("entry", 400, &|body| body["spec"]["entry"] = json!("  "));
+    // A job that is told to end would go on for as long.
+    check("grace_seconds", 400, &|body| body["spec"]["grace_seconds"] = json!(601));
 }
 
 #[test]

@@ -71,6 +71,8 @@ fn a_job_is_killed_and_removed_from_history() {
     wait_until("it has begun", || home.run(&["logs", "long"]).stdout.contains("begun\n"));
     let again = home.submit("long", "echo\n", &[]);
     assert_eq!(again.code, 1, "the name is taken: {again:?}");
+    let scaled = home.run(&["scale", "long", "-trainers", "2"]);
+    assert!(scaled.stderr.contains("submit it with -faulttolerant"), "{scaled:?}");
     let timeout = home.run(&["wait", "long", "-timeout", "100ms"]);
     assert_eq!(timeout.code, 1, "{timeout:?}");
     assert_eq!(home.run(&["delete", "job", "long"]).code, 1, "it runs");

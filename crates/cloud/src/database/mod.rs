@@ -16,6 +16,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::Instant;
 
 /// A database that has been opened and brought to the newest schema.
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub(crate) struct Write<'a> {
 const WAIT: Duration = Duration::from_secs(10);
 /// The same for its turn to write, behind others of this server.
 const TURN: Duration = Duration::from_secs(60);
+/// Between two attempts to reach a database that may be starting.
+const AGAIN: Duration = Duration::from_millis(200);
 const CONNECTIONS_MAX: u32 = 16;
 /// A connection that was not used for so long may be gone.
 const IDLE: Duration = Duration::from_secs(1);
@@ -108,6 +111,11 @@ impl Database {
         sqlx::any::install_default_drivers();
         let options = AnyConnectOptions::from_str(url)
             .map_err(|_| Error::invalid("the URL of the database cannot be read"))?;
+        let settings = match engine {
+            Engine::Sqlite => SQLITE,
+            Engine::Postgres => POSTGRES,
+        };
+        try_one(&options, settings).await?;
         let pool = AnyPoolOptions::new()
             .max_connections(CONNECTIONS_MAX)
             .acquire_timeout(WAIT)
@@ -122,24 +130,10 @@ impl Database {
                     Ok(true)
                 })
             })
-            .after_connect(move |connection, _| {
-                Box::pin(async move {
-                    let settings = match engine {
-                        Engine::Sqlite => SQLITE,
-                        Engine::Postgres => POSTGRES,
-                    };
-                    for setting in settings {
-                        connection.execute(*setting).await?;
-                    }
-                    Ok(())
-                })
-            })
+            .after_connect(move |connection, _| Box::pin(set(connection, settings)))
             .connect_with(options)
             .await
-            .map_err(|source| {
-                let message = "cannot open the database: is it running, and may we use it?";
-                Error::new(Kind::Unavailable, message).because(source)
-            })?;
+            .map_err(cannot_open)?;
         let database = Database { pool, engine, turn: Mutex::new(()) };
         migrate::migrate(&database).await?;
         Ok(database)
@@ -187,6 +181,64 @@ impl Database {
     }
 }
 
+/// Tries one connection, for as long as the database may only be starting. A pool tries whatever the
+/// reason is, and then says that the time is over.
+async fn try_one(options: &AnyConnectOptions, settings: &'static [&str]) -> Result<()> {
+    let deadline = Instant::now() + WAIT;
+    loop {
+        let tried = async {
+            let mut connection = AnyConnection::connect_with(options).await?;
+            set(&mut connection, settings).await?;
+            connection.close().await
+        };
+        let tried = tokio::time::timeout_at(deadline, tried).await;
+        match tried.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
+            Ok(()) => return Ok(()),
+            Err(error) if is_starting(&error) && Instant::now() < deadline => {
+                tokio::time::sleep(AGAIN).await;
+            }
+            Err(error) => return Err(cannot_open(error)),
+        }
+    }
+}
+
+async fn set(
+    connection: &mut AnyConnection,
+    settings: &'static [&str],
+) -> std::result::Result<(), sqlx::Error> {
+    for setting in settings {
+        connection.execute(*setting).await?;
+    }
+    Ok(())
+}
+
+/// Whether it may answer soon: nothing listens yet, or it says that it starts (57P03).
+fn is_starting(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    matches!(error, sqlx::Error::Io(_)) || code.is_some_and(|code| code == "57P03")
+}
+
+fn cannot_open(source: sqlx::Error) -> Error {
+    match is_damage(&source) {
+        true => damaged(source),
+        false => {
+            let message = "cannot open the database: is it running, and may we use it?";
+            Error::new(Kind::Unavailable, message).because(source)
+        }
+    }
+}
+
+/// Whether the file is none of SQLite's (26), or not what SQLite has written (11).
+fn is_damage(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| code == "26" || code == "11")
+}
+
+fn damaged(source: sqlx::Error) -> Error {
+    let message = "the server's database is damaged: its administrator has to bring back a copy";
+    Error::new(Kind::Damaged, message).because(source)
+}
+
 impl Write<'_> {
     /// Where statements go.
     pub(crate) fn connection(&mut self) -> &mut AnyConnection {
@@ -232,6 +284,9 @@ pub(crate) fn failed(source: sqlx::Error) -> Error {
     if is_away || code.starts_with("57P") {
         let message = "the database does not answer: try again";
         return Error::new(Kind::Unavailable, message).because(source);
+    }
+    if is_damage(&source) {
+        return damaged(source);
     }
     match source {
         sqlx::Error::PoolTimedOut | sqlx::Error::Io(_) | sqlx::Error::PoolClosed => {
@@ -289,4 +344,46 @@ pub(crate) fn json<T: serde::de::DeserializeOwned>(
 pub(crate) fn to_json(value: &impl serde::Serialize) -> Result<String> {
     serde_json::to_string(value)
         .map_err(|source| Error::new(Kind::Io, "cannot render JSON").because(source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[tokio::test]
+    async fn a_file_that_is_no_database_is_told_as_such() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cloud.db");
+        std::fs::write(&file, [b'x'; 8192]).unwrap();
+        let error = Database::open_file(&file).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Damaged);
+        assert!(error.to_string().contains("cloud.db"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_database_that_refuses_is_not_asked_again_and_says_why() {
+        // Refuses everybody, in Postgres' words.
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let answering = tokio::spawn(async move {
+            let mut count = 0;
+            while let Ok((mut stream, _)) = listener.accept().await {
+                count += 1;
+                let mut startup = [0; 1024];
+                let _ = stream.read(&mut startup).await;
+                let error = b"E\0\0\0\x2aSFATAL\0VFATAL\0C28P01\0Mwrong password\0\0";
+                let _ = stream.write_all(error).await;
+                if count > 1 {
+                    return false;
+                }
+            }
+            true
+        });
+        let url = format!("postgres://wu:secret@{address}/cloud?sslmode=disable");
+        let error = Database::connect(&url).await.unwrap_err().chain();
+        assert!(error.contains("wrong password") && !error.contains("secret"), "{error}");
+        assert!(!answering.is_finished());
+        answering.abort();
+    }
 }

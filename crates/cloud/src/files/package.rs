@@ -19,7 +19,7 @@
 use super::blobs::Blobs;
 use super::{Owner, walk};
 use contract::api::package::Manifest;
-use contract::{Kind, Result};
+use contract::{Error, Kind, Result};
 use rustix::fs::{Dir, Gid, Mode, Uid, fchmod, fchown, mkdirat, renameat};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -57,13 +57,18 @@ pub(crate) fn place(blobs: &Blobs, username: &str, placement: &Placement<'_>) ->
     let failed = |errno| walk::refused(errno, name);
     if walk::open_in(&jobs, &aside).is_err() {
         remove(&jobs, &hidden)?;
-        fill(blobs, username, placement, &jobs, &hidden)?;
-        match walk::open_in(&jobs, name) {
-            Err(error) if error.kind() == Kind::NotFound => {}
-            there => {
-                drop(there?);
-                renameat(&jobs, *name, &jobs, aside.as_str()).map_err(failed)?;
-            }
+        let is_there = match walk::open_in(&jobs, name) {
+            Err(error) if error.kind() == Kind::NotFound => false,
+            Err(error) if error.kind() == Kind::Invalid => return Err(in_the_way(name)),
+            there => there.map(|_| true)?,
+        };
+        if let Err(error) = fill(blobs, username, placement, &jobs, &hidden) {
+            // Half a program is of no use, and may be what has filled the disk.
+            let _ = remove(&jobs, &hidden);
+            return Err(error);
+        }
+        if is_there {
+            renameat(&jobs, *name, &jobs, aside.as_str()).map_err(failed)?;
         }
     }
     match renameat(&jobs, hidden.as_str(), &jobs, *name) {
@@ -80,6 +85,14 @@ pub(crate) fn place(blobs: &Blobs, username: &str, placement: &Placement<'_>) ->
         .unwrap_or_default();
     keep(&old, &new, "", &stale, *owner)?;
     remove(&jobs, &aside)
+}
+
+fn in_the_way(name: &str) -> Error {
+    let message = format!(
+        "there is a link or a file in the home where the program belongs, jobs/{name}: move or \
+         remove it, or choose another name"
+    );
+    Error::invalid(message)
 }
 
 /// Writes the package into a hidden directory that is the server's alone until it is complete.
@@ -251,5 +264,34 @@ mod tests {
             assert_eq!(names(&at("ctr")), ["out"], "killed after {killed_after}");
             assert_eq!(fs::read_to_string(at("ctr/out/model")).unwrap(), "trained");
         }
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_placed_leaves_nothing_behind() {
+        let root = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(&root.path().join("blobs"), 1 << 20).unwrap();
+        let jobs = root.path().join("home/jobs");
+        fs::create_dir_all(&jobs).unwrap();
+        // A content that the server does not have.
+        let digest = "a".repeat(64);
+        let files = format!(
+            r#"{{"files": {{"train.py": {{"bytes": 1, "sha256": "{digest}", "is_executable": false}}}}}}"#
+        );
+        let manifest: Manifest = serde_json::from_str(&files).unwrap();
+        let placement = Placement {
+            home: &root.path().join("home"),
+            name: "ctr",
+            uid: "u1",
+            owner: Owner::Server,
+            manifest: &manifest,
+            previous: None,
+        };
+        let refused = || place(&blobs, "wu", &placement).unwrap_err().to_string();
+        let entries = || fs::read_dir(&jobs).unwrap().count();
+        refused();
+        assert_eq!(entries(), 0);
+        std::os::unix::fs::symlink("/etc", jobs.join("ctr")).unwrap();
+        insta::assert_snapshot!(refused(), @"there is a link or a file in the home where the program belongs, jobs/ctr: move or remove it, or choose another name");
+        assert_eq!(entries(), 1);
     }
 }

@@ -1,6 +1,7 @@
 //! How many connections there may be at once, and how long one may be silent. One too many is closed
 //! before anything is read of it, and one on which nothing moves after a while, so that those who
-//! ask for something are served.
+//! ask for something are served. A call that is worked on after its connection has gone keeps its
+//! place.
 
 use axum_server::accept::Accept;
 use std::collections::HashMap;
@@ -9,7 +10,7 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -44,8 +45,8 @@ pub(crate) struct Limited {
 /// The connections that are open.
 #[derive(Debug, Default)]
 struct Open {
-    /// By the peer, with how many of its calls are being worked on.
-    calls: HashMap<SocketAddr, Arc<AtomicU32>>,
+    /// By the peer.
+    admissions: HashMap<SocketAddr, Weak<Admission>>,
     addresses: HashMap<IpAddr, u32>,
 }
 
@@ -57,24 +58,26 @@ impl Limited {
 
     /// A call of this peer is worked on until the guard is dropped.
     pub(crate) fn working(&self, peer: SocketAddr) -> Working {
-        let calls = self.lock().calls.get(&peer).map(Arc::clone).unwrap_or_default();
-        calls.fetch_add(1, Ordering::Relaxed);
-        Working(calls)
+        let admission = self.lock().admissions.get(&peer).and_then(Weak::upgrade);
+        if let Some(admission) = &admission {
+            admission.calls.fetch_add(1, Ordering::Relaxed);
+        }
+        Working(admission)
     }
 
-    fn admit(&self, peer: SocketAddr) -> io::Result<Admission> {
+    fn admit(&self, peer: SocketAddr) -> io::Result<Arc<Admission>> {
         let mut open = self.lock();
         let address = network(peer.ip());
         let own = open.addresses.get(&address).copied().unwrap_or(0);
-        if open.calls.len() >= self.all as usize || own >= self.per_address {
+        if open.admissions.len() >= self.all as usize || own >= self.per_address {
             metrics::counter!("cloud_connections_refused").increment(1);
             return Err(io::Error::other("too many connections"));
         }
-        let calls = Arc::<AtomicU32>::default();
-        open.calls.insert(peer, Arc::clone(&calls));
+        let calls = AtomicU32::default();
+        let admission = Arc::new(Admission { limited: self.clone(), peer, calls });
+        open.admissions.insert(peer, Arc::downgrade(&admission));
         open.addresses.insert(address, own + 1);
-        drop(open);
-        Ok(Admission { limited: self.clone(), peer, calls })
+        Ok(admission)
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -114,28 +117,32 @@ impl<S> Accept<TcpStream, S> for Limited {
 
 /// A call that is being worked on.
 #[derive(Debug)]
-pub(crate) struct Working(Arc<AtomicU32>);
+pub(crate) struct Working(Option<Arc<Admission>>);
 
 impl Drop for Working {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        if let Some(admission) = &self.0 {
+            admission.calls.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
-/// What a connection takes up.
+/// What a connection takes up, until it has gone and none of its calls is worked on.
 #[derive(Debug)]
 struct Admission {
     limited: Limited,
     peer: SocketAddr,
-    calls: Arc<AtomicU32>,
+    /// How many calls are being worked on.
+    calls: AtomicU32,
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
         let mut open = self.limited.lock();
         // The peer may have come again by the same port already.
-        if open.calls.get(&self.peer).is_some_and(|calls| Arc::ptr_eq(calls, &self.calls)) {
-            open.calls.remove(&self.peer);
+        let is_own = |known: &Weak<Admission>| std::ptr::eq(known.as_ptr(), self);
+        if open.admissions.get(&self.peer).is_some_and(is_own) {
+            open.admissions.remove(&self.peer);
         }
         let address = network(self.peer.ip());
         match open.addresses.get_mut(&address) {
@@ -152,7 +159,7 @@ impl Drop for Admission {
 pub(crate) struct Counted {
     stream: TcpStream,
     silence: Pin<Box<Sleep>>,
-    admission: Admission,
+    admission: Arc<Admission>,
 }
 
 impl Counted {
@@ -269,7 +276,11 @@ mod tests {
         let _second = pair(&limited).await.unwrap();
         assert!(pair(&limited).await.is_err());
         limited.admit("10.0.0.1:80".parse().unwrap()).unwrap();
-        drop(first);
+        let (peer, stream) = first;
+        let working = limited.working(peer.local_addr().unwrap());
+        drop((peer, stream));
+        assert!(pair(&limited).await.is_err(), "its call is still worked on");
+        drop(working);
         pair(&limited).await.unwrap();
     }
 }

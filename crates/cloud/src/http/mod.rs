@@ -2,6 +2,7 @@
 
 pub(crate) mod caller;
 pub(crate) mod connection;
+pub(crate) mod followers;
 pub(crate) mod rate;
 pub(crate) mod reply;
 pub(crate) mod request;

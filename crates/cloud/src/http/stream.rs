@@ -1,9 +1,10 @@
 //! Answers that go on: one JSON object per line, sent as they come to be.
 //!
 //! A slow reader holds nothing but its own task: the next line is made when it has taken the last.
-//! The number of such answers is limited. All end when the server does; those of a caller whose token
+//! The number of such answers is limited ([`super::followers`]). All end when the server does; those of a caller whose token
 //! is revoked, or who is disabled, end then: at once if this server did it, soon if another one did.
 
+use super::followers::{Full, Seat};
 use super::{Caller, Refusal};
 use crate::Cloud;
 use crate::users::service::is_still_let_in;
@@ -18,7 +19,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// While nothing happens an empty line is sent this often, so that both ends, and proxies between
@@ -48,9 +49,12 @@ pub(crate) fn answer<L: Lines>(
     caller: &Caller,
     lines: L,
 ) -> std::result::Result<Response, Refusal> {
-    let Ok(permit) = Arc::clone(&cloud.followers).try_acquire_owned() else {
-        return Err(Refusal::too_fast("too many logs and lists are followed: try again later"));
-    };
+    let seat = cloud.followers.sit(&caller.username).map_err(|full| {
+        Refusal::too_fast(match full {
+            Full::OfUser => "you follow too many logs and lists: end some first",
+            Full::OfAll => "too many logs and lists are followed: try again later",
+        })
+    })?;
     let state = State {
         lines,
         pending: VecDeque::new(),
@@ -62,7 +66,7 @@ pub(crate) fn answer<L: Lines>(
             looked: Instant::now(),
             is_due: false,
         },
-        _permit: permit,
+        _seat: seat,
     };
     let stream = stream::unfold(Some(state), |state| async move {
         let mut state = state?;
@@ -83,7 +87,7 @@ struct State<L> {
     lines: L,
     pending: VecDeque<Bytes>,
     right: Right,
-    _permit: OwnedSemaphorePermit,
+    _seat: Seat,
 }
 
 impl<L: Lines> State<L> {

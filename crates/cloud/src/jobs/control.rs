@@ -16,7 +16,7 @@ use contract::Result;
 use contract::state::JobState;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two looks at the database when nobody says that something changed: other servers do not.
 const TICK: Duration = Duration::from_millis(500);
@@ -67,12 +67,17 @@ struct Desk {
     /// The newest change that was seen; `None` before the first look.
     change: Option<u64>,
     drives: HashMap<String, Drive>,
-    /// When the queue was decided about last.
-    decided_ms: u64,
+    /// When the queue was decided about last; by no clock that can be put back.
+    decided: Option<Instant>,
 }
 
 /// A queue in which nothing changed is decided about again after this time, because patience ends.
-const DECIDE_AGAIN_MS: u64 = 2000;
+const DECIDE_AGAIN: Duration = Duration::from_secs(2);
+
+/// The most jobs that are told at once what they wait for: those that were told nothing yet first,
+/// then those that were told longest ago. In a long queue every start changes the reasons of all, and
+/// while they are written nobody else can write.
+const REASONS_MAX: usize = 200;
 
 impl Desk {
     fn is_empty(&self) -> bool {
@@ -81,10 +86,9 @@ impl Desk {
 
     async fn turn(&mut self, cloud: &Arc<Cloud>, datacenter: &Arc<Datacenter>) -> Result<()> {
         let has_changed = self.look(cloud, datacenter).await?;
-        let now_ms = now_ms();
-        if has_changed || now_ms.saturating_sub(self.decided_ms) >= DECIDE_AGAIN_MS {
-            self.admit(cloud, datacenter, now_ms).await?;
-            self.decided_ms = now_ms;
+        if has_changed || self.decided.is_none_or(|decided| decided.elapsed() >= DECIDE_AGAIN) {
+            self.admit(cloud, datacenter, now_ms()).await?;
+            self.decided = Some(Instant::now());
         }
         self.drives.retain(|_, drive| !drive.is_finished());
         for row in self.rows.values() {
@@ -182,13 +186,18 @@ impl Desk {
             patience_ms: cloud.config.fairness.patience_seconds.saturating_mul(1000),
         };
         let decisions = admit::decide(now_ms, &State { waiting, running, limits }, &rules);
-        let news: Vec<_> = decisions
+        let (mut news, mut waits): (Vec<_>, Vec<_>) = decisions
             .into_iter()
             .filter(|(uid, decision)| match (decision, self.rows.get(uid)) {
                 (Decision::Wait(reason), Some(row)) => row.reason != *reason,
                 (_, row) => row.is_some(),
             })
-            .collect();
+            .partition(|(_, decision)| *decision == Decision::Start);
+        waits.sort_by_key(|(uid, _)| {
+            self.rows.get(uid).map(|row| (!row.reason.is_empty(), row.change))
+        });
+        waits.truncate(REASONS_MAX);
+        news.append(&mut waits);
         if news.is_empty() {
             return Ok(());
         }
@@ -214,5 +223,43 @@ impl Desk {
             self.rows.insert(uid, row);
         }
         write.commit().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use contract::job::JobSpec;
+    use contract::quantity::Quantity;
+
+    #[tokio::test]
+    async fn a_long_queue_is_told_bit_by_bit_what_it_waits_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let cloud = crate::server::empty_cloud(folder.path()).await;
+        let datacenter = Arc::clone(cloud.datacenter("local").unwrap());
+        let mut write = cloud.database.write().await.unwrap();
+        for number in 0..=REASONS_MAX {
+            let mut spec = JobSpec {
+                name: format!("job-{number}"),
+                user: "wu".into(),
+                datacenter: "local".into(),
+                entry: "true".into(),
+                package: "/pfs/local/home/wu/program".into(),
+                ..JobSpec::default()
+            };
+            // More than there is.
+            spec.resources.trainer.cpu = Some(Quantity::whole(1_000_000));
+            let name = format!("job-{number}-1");
+            let row = JobRow::queued(name.clone(), name, spec, None, 1);
+            store::insert(&mut write, &row).await.unwrap();
+        }
+        write.commit().await.unwrap();
+        assert!(Lease::new(&datacenter).hold(&cloud).await);
+        let mut desk = Desk::default();
+        for expected in [REASONS_MAX, REASONS_MAX + 1] {
+            desk.turn(&cloud, &datacenter).await.unwrap();
+            let rows = store::to_do(&cloud.database, "local").await.unwrap();
+            assert_eq!(rows.iter().filter(|row| !row.reason.is_empty()).count(), expected);
+        }
     }
 }

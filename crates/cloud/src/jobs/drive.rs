@@ -223,7 +223,7 @@ impl Driver {
                               may have started there is ended when it answers again";
                 self.end(JobState::Killed, reason.to_owned()).await.map(|_| ())
             }
-            Stage::Admitted if self.row.retry_ms > now_ms() => Ok(()),
+            Stage::Admitted if reconcile::must_wait(now_ms(), &self.row) => Ok(()),
             Stage::Admitted => self.not_started(error, false).await.map(|_| ()),
             Stage::Placed => {
                 let trouble = self.trouble(error);

@@ -133,13 +133,27 @@ impl Need {
     }
 }
 
+/// As people write it: nobody has `8Ki` cores, or `98736336Ki` bytes.
 fn show(word: &str, amount: u64) -> String {
-    let milli = match word {
-        "memory" => amount.saturating_mul(1000),
-        "replicas" => return amount.to_string(),
-        _ => amount,
-    };
-    Quantity::from_milli(milli).to_string()
+    match word {
+        "memory" => memory(amount),
+        "replicas" => amount.to_string(),
+        _ if amount.is_multiple_of(1000) => (amount / 1000).to_string(),
+        _ => Quantity::from_milli(amount).to_string(),
+    }
+}
+
+/// Exact where that is short, else to a tenth of its largest unit.
+fn memory(bytes: u64) -> String {
+    const SHORT: usize = 6;
+    const UNITS: [(&str, u32); 4] = [("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
+    let exact = Quantity::from_milli(bytes.saturating_mul(1000)).to_string();
+    match UNITS.into_iter().find(|(_, shift)| bytes >> shift > 0) {
+        Some((unit, shift)) if exact.len() > SHORT => {
+            format!("{:.1}{unit}", bytes as f64 / (1_u64 << shift) as f64)
+        }
+        _ => exact,
+    }
 }
 
 #[cfg(test)]
@@ -163,5 +177,13 @@ mod tests {
         insta::assert_snapshot!(need.shortage(used, &limits).unwrap(), @"it needs 2500m cpu, 2 of 4 are in use");
         let error = used.plus(need).check_possible(&limits, "your quota").unwrap_err();
         insta::assert_snapshot!(error, @"the job needs 4500m cpu in all, and your quota is 4: ask for less (field: cpu)");
+    }
+
+    #[test]
+    fn amounts_are_shown_as_people_write_them() {
+        let shown = [0, 512 << 20, 3 << 30, 98_736_336 << 10, 102_401 << 30]
+            .map(|bytes| show("memory", bytes));
+        assert_eq!(shown, ["0", "512Mi", "3Gi", "94.2Gi", "100.0Ti"]);
+        assert_eq!([8_192_000, 2500].map(|milli| show("cpu", milli)), ["8192", "2500m"]);
     }
 }

@@ -78,7 +78,7 @@ pub(crate) fn decide(now_ms: u64, row: &JobRow, observed: &Observed) -> Step {
         (Stage::Queued, _) => Step::Wait,
         (Stage::Admitted, Observed::Known(_)) => Step::TakeOver,
         (Stage::Admitted, Observed::Unknown) if is_killed => killed(killed_before_start(row)),
-        (Stage::Admitted, Observed::Unknown) if row.retry_ms > now_ms => Step::Wait,
+        (Stage::Admitted, Observed::Unknown) if must_wait(now_ms, row) => Step::Wait,
         (Stage::Admitted, Observed::Unknown) => Step::Start,
         (Stage::Placed, Observed::Unknown) if is_killed => {
             killed(if row.reason.is_empty() { "killed".to_owned() } else { row.reason.clone() })
@@ -121,6 +121,12 @@ const UNANSWERED_MS: u64 = 10 * 60 * 1000;
 /// Between two attempts: doubled each time, up to this.
 const RETRY_MS: u64 = 1000;
 const RETRY_DOUBLED_MAX: u32 = 5;
+
+/// Whether it is too early for the next attempt to start a job. A longer pause than there is comes
+/// of a clock that was put back.
+pub(crate) fn must_wait(now_ms: u64, row: &JobRow) -> bool {
+    (1..=RETRY_MS << RETRY_DOUBLED_MAX).contains(&row.retry_ms.saturating_sub(now_ms))
+}
 
 /// After how many milliseconds a start that failed is tried again, if it is: its reason may pass,
 /// and it was not tried too often.
@@ -301,6 +307,8 @@ mod tests {
         let row = JobRow { retry_ms: 100, ..row(Stage::Admitted) };
         assert_eq!(decide(99, &row, &Observed::Unknown), Step::Wait);
         assert_eq!(decide(100, &row, &Observed::Unknown), Step::Start);
+        let put_back = JobRow { retry_ms: 24 * 3600 * 1000, ..row };
+        assert_eq!(decide(99, &put_back, &Observed::Unknown), Step::Start);
     }
 
     #[test]

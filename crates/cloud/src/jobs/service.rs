@@ -24,6 +24,9 @@ use scheduler::ssh::package::Manifest;
 use std::sync::Arc;
 
 const REQUEST_BYTES_MAX: usize = 100;
+/// The longest that replicas may take to end once they are asked to. Until then a job goes on whose
+/// time is over, or whose user was disabled.
+const GRACE_SECONDS_MAX: u64 = 600;
 
 /// By which command a job comes.
 #[derive(Debug, Clone, Copy)]
@@ -96,6 +99,10 @@ pub(crate) async fn submit_by(
     let path = package_path(&place, caller, &spec, package.as_deref())?;
     spec.package = path.to_string();
     spec.check()?;
+    if spec.grace_seconds > GRACE_SECONDS_MAX {
+        let message = format!("grace_seconds: use at most {GRACE_SECONDS_MAX}");
+        return Err(Error::invalid(message).with("grace_seconds", spec.grace_seconds));
+    }
     check_queue(&place, &spec)?;
     if let Some(digest) = &package {
         packages::service::find(cloud, &caller.username, digest).await?;
@@ -464,6 +471,11 @@ pub(crate) async fn scale(
     if found.stage != Stage::Placed {
         let message = "only a job that runs can be scaled";
         return Err(Error::new(Kind::Conflict, message).with("state", found.state));
+    }
+    if found.spec.fault_tolerance.is_none() {
+        let message = "the number of trainers of this job is fixed: to change it while it runs, \
+                       submit it with -faulttolerant";
+        return Err(Error::new(Kind::Conflict, message).with("trainers", found.trainers));
     }
     let need = Need::of(&found.spec, trainers);
     // Taken before the backend is asked, so that nobody else is given the room meanwhile; what is

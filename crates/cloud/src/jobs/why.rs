@@ -59,7 +59,9 @@ fn sentence(now_ms: u64, row: &JobRow) -> String {
             )
         }
         (JobState::Running, _) => {
-            format!("it runs since {}: {}", since(row.started_ms), counts(row))
+            // Such as that its time is over, while its replicas are still ending.
+            let why = if row.reason.is_empty() { "" } else { "; " };
+            format!("it runs since {}: {}{why}{}", since(row.started_ms), counts(row), row.reason)
         }
         (JobState::Killing, _) => format!(
             "it is being ended since {}: {} of its replicas still run",
@@ -141,6 +143,13 @@ mod tests {
         insta::assert_snapshot!(sentence(100_000, &row), @"it could not be started, tried 3 times in 40 s, again in 8 s: nothing listens (host: n1)");
         let row = JobRow { attempts: 1, retry_ms: 0, ..row };
         insta::assert_snapshot!(sentence(100_000, &row), @"it could not be started, tried once in 40 s, again now: nothing listens (host: n1)");
+    }
+
+    #[test]
+    fn a_job_that_is_ending_by_itself_says_why() {
+        let reason = "ended after its time limit of 2 s (time_limit_seconds)".to_owned();
+        let row = JobRow { trouble: None, reason, ..troubled(Stage::Placed, JobState::Running) };
+        insta::assert_snapshot!(sentence(100_000, &row), @"it runs since 70 s: 0 of 2 trainers run; ended after its time limit of 2 s (time_limit_seconds)");
     }
 
     #[test]

@@ -167,8 +167,11 @@ impl Reader {
             if !self.wanted.includes(replica) {
                 continue;
             }
-            // One that has just begun to print.
-            let place = self.places.get_mut(&replica)?;
+            // One that has just begun to print is in the archive alone, for which what was taken of
+            // others is not given up: it would not come again.
+            let Some(place) = self.places.get_mut(&replica) else {
+                return Some(pieces).filter(|pieces| !pieces.is_empty());
+            };
             let worker = worker_name(&self.job, replica);
             while room > 0 {
                 let bytes = match news.newest(replica, place.at) {
@@ -274,6 +277,7 @@ pub(crate) async fn metrics(datacenter: &Datacenter, row: &JobRow) -> Result<Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::logs::news;
 
     #[test]
     fn a_character_is_not_cut_in_two_while_more_may_come() {
@@ -323,5 +327,34 @@ mod tests {
         };
         assert_eq!(read("trainer-0", "one\ntwo\n"), "two\n");
         assert_eq!(read("trainer-1", "three\nfour\n"), "three\nfour\n");
+    }
+
+    #[test]
+    fn what_memory_tells_of_one_replica_is_not_lost_when_another_begins_to_print() {
+        let logs = tempfile::tempdir().unwrap();
+        let board = news::Board::default();
+        let writer = news::Writer::new(board.of("ctr-1"));
+        let follower = news::Reader::new(board.of("ctr-1"));
+        let print = |replica: &str, text: &str| {
+            let directory = logs.path().join(replica);
+            let begin = log::end(&directory).unwrap();
+            log::append(&directory, text.as_bytes(), 1 << 20, 0).unwrap();
+            writer.print(replica.parse().unwrap(), begin, text.into());
+        };
+        let wanted = Wanted { replica: None, role: None, tail: None, cursors: BTreeMap::new() };
+        let mut reader =
+            Reader { job: "ctr".into(), wanted, places: BTreeMap::new(), has_begun: false };
+        print("pserver-0", "one\n");
+        let mut pieces = reader.next(logs.path(), false, 1 << 20).unwrap();
+        print("pserver-0", "two\n");
+        print("trainer-0", "three\n");
+        for _ in 0..2 {
+            pieces.extend(match reader.next_in_memory(&follower.news, 1 << 20) {
+                Some(pieces) => pieces,
+                None => reader.next(logs.path(), false, 1 << 20).unwrap(),
+            });
+        }
+        let text: String = pieces.into_iter().map(|piece| piece.text).collect();
+        assert_eq!(text, "one\ntwo\nthree\n");
     }
 }

@@ -71,6 +71,12 @@ impl Failures {
         }
     }
 
+    /// Makes nobody wait for the old time of a clock that was put back.
+    fn put_back(&mut self, now_ms: u64) {
+        self.last_ms = self.last_ms.min(now_ms);
+        self.leaked_ms = self.leaked_ms.min(now_ms);
+    }
+
     fn pause_ms(self, free: u32) -> u64 {
         match self.count.checked_sub(free) {
             None => 0,
@@ -120,7 +126,10 @@ impl Throttle {
         let keys = keys(username, address);
         let mut is_full = false;
         for (key, free) in &keys {
-            let mut failures = map.get(key).copied().unwrap_or_default();
+            let mut failures = map.get_mut(key).map_or_else(Failures::default, |failures| {
+                failures.put_back(now_ms);
+                *failures
+            });
             failures.age(key, now_ms);
             let until_ms = failures.last_ms.saturating_add(failures.pause_ms(*free));
             if until_ms > now_ms {
@@ -230,6 +239,14 @@ mod tests {
             }
             self.end(&keys, Outcome::Failed, now_ms);
         }
+    }
+
+    #[test]
+    fn a_clock_that_was_put_back_locks_nobody_out() {
+        let (throttle, later) = (Throttle::default(), 24 * 3600 * 1000);
+        (0..=FREE).for_each(|_| throttle.fail("wu", HERE, later));
+        assert!(throttle.check("wu", HERE, 0).is_err());
+        throttle.check("wu", HERE, PAUSE_MS_MAX).unwrap();
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use super::cloud::Cloud;
 use serde_json::{Value, json};
+use std::io::Write;
+use std::net::TcpStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 fn contains(folder: &Path, needle: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -115,4 +118,32 @@ fn changes_of_public_files_and_removals_are_noted_and_writing_at_home_is_not() {
     files.remove wu /pfs/local/home/wu/b ok
     package.put wu aae5a71db7cd42382ef749f87ca847684d9d4a517cc8235f53ea31bd492c3577 ok
     ");
+}
+
+#[test]
+fn a_change_is_made_and_noted_although_its_caller_hangs_up() {
+    let cloud = Cloud::start();
+    let address = cloud.url.strip_prefix("http://").unwrap();
+    let body = json!({"username": "wu", "password": "a password"}).to_string();
+    let request = format!(
+        "POST /api/v2/users HTTP/1.1\r\nHost: {address}\r\nAuthorization: Token {}\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        cloud.admin,
+        body.len()
+    );
+    // Its password is being hashed when the caller goes.
+    let mut caller = TcpStream::connect(address).unwrap();
+    caller.write_all(request.as_bytes()).unwrap();
+    drop(caller);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        // It may be told to ask less often.
+        let audit = cloud.get(&cloud.admin, "/api/v2/audit").body;
+        let mut entries = audit["items"].as_array().into_iter().flatten();
+        if entries.any(|entry| entry["action"] == "user.add" && entry["object"] == "wu") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{audit}");
+    }
+    cloud.login("wu", "a password");
 }

@@ -54,6 +54,9 @@ impl JobSpec {
                 return Err(bad(field, text.escape_debug(), "remove the NUL character"));
             }
         }
+        if !self.entry.is_empty() && self.entry.trim().is_empty() {
+            return Err(bad("entry", self.entry.escape_debug(), "give the command to run"));
+        }
         let program = quote::quote(&self.program);
         let choices = [("entry", &self.entry), ("program", &program), ("topology", &self.topology)];
         let given: Vec<_> = choices.iter().filter(|(_, text)| !text.is_empty()).collect();
@@ -311,6 +314,7 @@ mod tests {
     #[test]
     fn the_program_is_checked() {
         insta::assert_snapshot!(error(|spec| spec.entry.clear()), @"bad entry: give the command to run, or a topology (value: )");
+        insta::assert_snapshot!(error(|spec| spec.entry = " \n".into()), @r"bad entry: give the command to run (value:  \n)");
         insta::assert_snapshot!(error(|spec| spec.topology = "conf.py".into()), @"bad topology: give a program, an entry or a topology, only one of them (value: conf.py)");
         insta::assert_snapshot!(error(|spec| spec.entry.push('\0')), @r#"bad entry: remove the NUL character (value: python train.py\0)"#);
         insta::assert_snapshot!(error(|spec| spec.package = "ctr".into()), @"bad package: use an absolute path (value: ctr)");
