@@ -78,8 +78,8 @@ impl Client {
             if !error.kind().is_retryable() {
                 return self.explained(call, error, attempt > 1);
             }
-            // Work that was begun is worth waiting for.
-            let patience = match is_under_way.get() {
+            // Work that was begun is worth waiting for; a mount always waits as long as it says.
+            let patience = match is_under_way.get() || self.transport.patience.is_some() {
                 true => self.patience,
                 false => self.patience.min(ELAPSED_MAX),
             };

@@ -82,21 +82,36 @@ impl Transport {
 
     /// The answer as bytes, after as many attempts as may be made.
     pub(crate) fn call(&self, call: &Call<'_>, token: Option<&Secret>) -> Result<Vec<u8>> {
+        self.repeated(call, |attempt| match self.once(call, token, None) {
+            Ok(mut answer) => {
+                let read = read(answer.body_mut(), ANSWER_BYTES_MAX);
+                read.map_err(|error| self.failed(error, call))
+            }
+            // The attempt before has done it, and its answer was lost.
+            Err(failed)
+                if attempt > 1
+                    && call.method == Method::DELETE
+                    && failed.error.kind() == Kind::NotFound =>
+            {
+                Ok(Vec::new())
+            }
+            Err(failed) => Err(failed),
+        })
+    }
+
+    /// Attempts until one succeeds, or no other may be made.
+    fn repeated<T>(
+        &self,
+        call: &Call<'_>,
+        once: impl Fn(u32) -> std::result::Result<T, Box<Failed>>,
+    ) -> Result<T> {
         let began = Instant::now();
         let mut attempt = 1;
         loop {
-            let failed = match self.once(call, token, None) {
-                Ok(mut answer) => match read(answer.body_mut(), ANSWER_BYTES_MAX) {
-                    Ok(bytes) => return Ok(bytes),
-                    Err(error) => self.failed(error, call),
-                },
-                Err(failed) => failed,
+            let Failed { error, failure } = match once(attempt) {
+                Ok(answer) => return Ok(answer),
+                Err(failed) => *failed,
             };
-            let Failed { error, failure } = *failed;
-            // The attempt before has done it, and its answer was lost.
-            if attempt > 1 && call.method == Method::DELETE && error.kind() == Kind::NotFound {
-                return Ok(Vec::new());
-            }
             let elapsed = began.elapsed();
             let is_late = self.patience.is_some_and(|most| elapsed >= most);
             match retry::decide(attempt, elapsed, failure, call.repeat, chance()) {
@@ -105,6 +120,17 @@ impl Transport {
             }
             attempt += 1;
         }
+    }
+
+    /// As [`Transport::stream`], after as many attempts as may be made. What breaks off later is not
+    /// tried again: whoever reads it has seen a part.
+    pub(crate) fn begin_stream(
+        &self,
+        call: &Call<'_>,
+        token: Option<&Secret>,
+        still: Duration,
+    ) -> Result<Body> {
+        self.repeated(call, |_| self.once(call, token, Some(still)).map(Response::into_body))
     }
 
     /// The beginning of an answer that goes on; `still` is how long it may be silent.

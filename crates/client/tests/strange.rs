@@ -93,6 +93,14 @@ fn what_may_be_repeated_is_repeated() {
 }
 
 #[test]
+fn a_list_is_asked_for_again_where_it_has_not_begun() {
+    let slow = reply("429 Too Many Requests", "retry-after: 0\r\n", "");
+    let server = Server::start(vec![ok(PLACES), slow, String::new(), ok("{\"end\":0}\n")]);
+    assert_eq!(server.client().list_path("/pfs/dc/home/wuyi", false).unwrap(), []);
+    assert_eq!(server.asked().len(), 4);
+}
+
+#[test]
 fn what_would_be_done_twice_is_not_repeated() {
     let server = Server::start(vec![ok(PLACES), String::new()]);
     let user = NewUser { username: "eve".into(), password: None, is_admin: false };

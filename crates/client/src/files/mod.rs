@@ -161,7 +161,7 @@ impl Client {
         );
         let call = get(path, "list files");
         let body =
-            self.with_token(|token| self.transport.stream(&call, Some(token), SILENCE_MAX))?;
+            self.with_token(|token| self.transport.begin_stream(&call, Some(token), SILENCE_MAX))?;
         let mut lines = BufReader::new(body.into_reader());
         let broken = || Error::new(Kind::Unavailable, "the list of files broke off");
         loop {

@@ -79,7 +79,7 @@ impl FromRequestParts<Arc<Cloud>> for Caller {
             }
         };
         from.refund(cloud);
-        cloud.rate.admit(&caller.username)?;
+        cloud.rate.queue(&caller.username).await?;
         Ok(caller)
     }
 }
