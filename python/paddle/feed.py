@@ -73,15 +73,16 @@ class Files:
         """Malformed lines that were left out so far."""
         return sum(opened.feed.skipped for opened in self._opened.values())
 
-    def feeding(self, feeding: Any) -> Any:
-        """Which value of a sample is for which data layer, in the form that `train` takes."""
+    def feeding(self, feeding: Any) -> tuple[Any, str]:
+        """Which value of a sample is for which data layer, in the form that `train` takes, and the
+        argument that said it."""
         if self.slots is None:
-            return feeding
+            return feeding, "feeding"
         if feeding is not None:
             raise mistake.invalid(
                 "slots of paddle.feed.files and feeding say the same thing; give one of them"
             )
-        return self.slots
+        return self.slots, "slots"
 
     def passes(
         self, network: _native.Network, places: list[int], is_testing: bool
@@ -252,9 +253,9 @@ def opened(
     return lambda number: reader
 
 
-def feeding_of(reader: Any, feeding: Any) -> Any:
-    """What `feeding` is, where the reader may say it itself."""
-    return reader.feeding(feeding) if isinstance(reader, Files) else feeding
+def feeding_of(reader: Any, feeding: Any) -> tuple[Any, str]:
+    """What `feeding` is, where the reader may say it itself, and the argument that said it."""
+    return reader.feeding(feeding) if isinstance(reader, Files) else (feeding, "feeding")
 
 
 def _default_deal(is_in_memory: bool) -> str:

@@ -232,7 +232,7 @@ def test_a_malformed_line_is_named_or_skipped_and_counted(folder, caplog, is_in_
         ({"deal": "master"}, errors.InvalidError, "where the job's master is"),
         ({"batch_size": 0}, errors.InvalidError, "batch_size must be 1 or more"),
         ({"slots": ["label", "label"]}, errors.InvalidError, "'label' is there twice"),
-        ({"slots": ["dense", "word", "label"]}, errors.InvalidError, "data layer 'words'"),
+        ({"slots": ["dense", "word", "label"]}, errors.InvalidError, "slots does not .*'words'"),
         ({"threads": 1000}, errors.InvalidError, "threads must be from 1 to 256"),
         ({"malformed": "ignore"}, errors.InvalidError, "malformed must be one of error, skip"),
         ({"in_memory": True, "memory_bytes_max": 10}, errors.LimitExceededError, "memory_bytes"),

@@ -6,8 +6,8 @@
 //! same bits.
 //!
 //! Reading order: what a model is (`model`), what changes it (`gradient`) and how (`optimizer`), its
-//! first values (`initializer`), which shard holds which part (`placement`), and where values and optimizer
-//! state lie in memory (`store`).
+//! first values (`initializer`), which shard holds which part (`placement`), where values and optimizer
+//! state lie in memory (`store`), and what changes the rows of a request together (`rows`).
 
 pub mod model;
 
@@ -15,4 +15,5 @@ pub mod gradient;
 pub mod initializer;
 pub mod optimizer;
 pub mod placement;
+pub mod rows;
 pub mod store;

@@ -13,12 +13,14 @@ class Feeder:
     """A network together with the places of its data layers in a sample.
 
     feeding: None, places in the order of the data layers; a dict, name to place; or a list of
-    names, in the order of the sample.
+    names, in the order of the sample. said_by: the argument that it was given as.
     """
 
-    def __init__(self, network: _native.Network, feeding: Any = None) -> None:
+    def __init__(
+        self, network: _native.Network, feeding: Any = None, said_by: str = "feeding"
+    ) -> None:
         self._network = network
-        self.places = _places(network.inputs(), feeding)
+        self.places = _places(network.inputs(), feeding, said_by)
 
     def __call__(self, samples: Any) -> _native.Batch:
         # Readers may convert ahead.
@@ -70,7 +72,7 @@ def _warn_of_threads(count: int, rank: int, hosts: str) -> None:
         )
 
 
-def _places(layers: list[str], feeding: Any) -> list[int]:
+def _places(layers: list[str], feeding: Any, said_by: str) -> list[int]:
     if feeding is None:
         return list(range(len(layers)))
     if isinstance(feeding, dict):
@@ -89,7 +91,7 @@ def _places(layers: list[str], feeding: Any) -> list[int]:
     if missing:
         hint = mistake.suggestion(missing[0], places)
         raise mistake.invalid(
-            f"feeding does not say where the value of data layer {missing[0]!r} is{hint}",
-            feeding=sorted(places),
+            f"{said_by} does not say where the value of data layer {missing[0]!r} is{hint}",
+            **{said_by: sorted(places)},
         )
     return [places[name] for name in layers]

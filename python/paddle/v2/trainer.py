@@ -123,7 +123,7 @@ class SGD:
             raise mistake.wrong_type(
                 f"event_handler must be a function but is {mistake.kind_of(event_handler)}"
             )
-        feeder = Feeder(self._network, feeds.feeding_of(reader, feeding))
+        feeder = Feeder(self._network, *feeds.feeding_of(reader, feeding))
         readers = feeds.opened(reader, self._network, feeder.places)
         trainer = self._connect()
         if trainer in _leaving:
@@ -174,7 +174,7 @@ class SGD:
         its `deal` says otherwise.
         """
         _check_reader(reader)
-        feeder = Feeder(self._network, feeds.feeding_of(reader, feeding))
+        feeder = Feeder(self._network, *feeds.feeding_of(reader, feeding))
         read = feeds.opened(reader, self._network, feeder.places, is_testing=True)(0)
         trainer = self._connect()
         trainer.test_begin()

@@ -60,7 +60,8 @@ impl Adam {
         let (beta2, share2) = (self.beta2 as f32, (1.0 - self.beta2) as f32);
         let epsilon = self.epsilon as f32;
         let rate = (f64::from(terms.rate) * terms.correction) as f32;
-        let (first, second) = state.split_at_mut(value.len());
+        let (first, rest) = state.split_at_mut(value.len());
+        let second = &mut rest[..value.len()];
         for (((w, g), m), v) in value.iter_mut().zip(gradient).zip(first).zip(second) {
             let g = terms.decayed(terms.clipped(*g), *w);
             *m = normal(beta1 * *m + share1 * g);

@@ -38,19 +38,20 @@ impl Momentum {
         state: &mut [f32],
     ) {
         let momentum = self.momentum as f32;
+        let slots = state.get_mut(..value.len()).unwrap_or_default();
         let pairs = value.iter_mut().zip(gradient);
         if self.momentum == 0.0 {
             for (w, g) in pairs {
                 *w = terms.shrunk(*w - terms.rate * terms.decayed(terms.clipped(*g), *w));
             }
         } else if self.nesterov {
-            for ((w, g), m) in pairs.zip(state) {
+            for ((w, g), m) in pairs.zip(slots) {
                 let step = terms.rate * terms.decayed(terms.clipped(*g), *w);
                 *m = normal(momentum * *m - step);
                 *w = terms.shrunk(*w + momentum * *m - step);
             }
         } else {
-            for ((w, g), m) in pairs.zip(state) {
+            for ((w, g), m) in pairs.zip(slots) {
                 let step = terms.rate * terms.decayed(terms.clipped(*g), *w);
                 *w = terms.shrunk(*w + m.advance(momentum, step));
             }

@@ -142,6 +142,27 @@ impl Update {
         state: &mut [f32],
         counters: &mut [u32],
     ) {
+        if value.len() < WIDE_ELEMENTS_MIN {
+            return self.apply_here(now, gradient, value, state, counters);
+        }
+        pulp::Arch::new().dispatch(
+            #[inline(always)]
+            || self.apply_here(now, gradient, value, state, counters),
+        );
+    }
+
+    /// As [`Update::apply`], for the instructions that the caller is compiled for. They do not
+    /// change the bits: no sums are formed across elements, and none are contracted.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "the parts of a row come from different places")]
+    pub(crate) fn apply_here(
+        &self,
+        now: &Now,
+        gradient: &[f32],
+        value: &mut [f32],
+        state: &mut [f32],
+        counters: &mut [u32],
+    ) {
         assert_eq!(gradient.len(), value.len(), "gradient and value differ in length");
         self.catch_up(now, value, state, counters);
         if self.has_last_step {
@@ -157,30 +178,23 @@ impl Update {
         if self.settings.l1 == 0.0 && self.settings.clip.is_none() {
             self.step(self.terms::<false>(now, touches), gradient, value, own);
         } else {
-            self.step(self.terms::<true>(now, touches), gradient, value, own);
+            self.rule.apply(self.terms::<true>(now, touches), gradient, value, own);
         }
         if let Some(average) = &self.average {
             average.add(touches, value, averages, &mut counters[self.average_counters()..]);
         }
     }
 
-    /// What the rule does. The instructions do not change the bits: no sums are formed across
-    /// elements, and none are contracted.
-    #[inline]
-    fn step<const BOUNDS: bool>(
-        &self,
-        terms: Terms<BOUNDS>,
-        gradient: &[f32],
-        value: &mut [f32],
-        own: &mut [f32],
-    ) {
-        if value.len() < WIDE_ELEMENTS_MIN {
-            return self.rule.apply(terms, gradient, value, own);
+    /// What the rule does, where it is not bounded. Rows are short: of a length that is known here
+    /// they become a few vector instructions, without loops around them.
+    #[inline(always)]
+    fn step(&self, terms: Terms<false>, gradient: &[f32], value: &mut [f32], own: &mut [f32]) {
+        match value.len() {
+            8 => self.rule.apply(terms, &gradient[..8], &mut value[..8], own),
+            16 => self.rule.apply(terms, &gradient[..16], &mut value[..16], own),
+            32 => self.rule.apply(terms, &gradient[..32], &mut value[..32], own),
+            _ => self.rule.apply(terms, gradient, value, own),
         }
-        pulp::Arch::new().dispatch(
-            #[inline(always)]
-            || self.rule.apply(terms, gradient, value, own),
-        );
     }
 
     /// Settles the decay that a sparse row owes for the updates that did not touch it; to be called
@@ -189,10 +203,16 @@ impl Update {
     ///
     /// # Panics
     /// If the lengths do not fit together.
-    #[inline]
+    #[inline(always)]
     pub fn catch_up(&self, now: &Now, value: &mut [f32], state: &mut [f32], counters: &mut [u32]) {
         assert_eq!(state.len(), self.columns.state.len() * value.len(), "state of another shape");
         assert_eq!(counters.len(), self.columns.counters.len(), "counters of another shape");
+        if self.has_last_step {
+            self.settle(now, value, state, counters);
+        }
+    }
+
+    fn settle(&self, now: &Now, value: &mut [f32], state: &mut [f32], counters: &mut [u32]) {
         if let Some(owed) = self.owed(now, counters) {
             counters[self.last_step()] = now.step as u32;
             self.rule.kernel().settle(&owed, value, state);

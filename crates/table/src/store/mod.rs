@@ -10,6 +10,7 @@
 
 mod cut;
 mod dense;
+mod huge_pages;
 mod index;
 mod lookahead;
 mod prefetch;

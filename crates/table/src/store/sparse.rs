@@ -56,6 +56,7 @@ impl SparseTable {
     /// # Errors
     /// [`Kind::LimitExceeded`] when a row cannot be created. The keys before it have been visited,
     /// it and those behind it have not.
+    #[inline(always)]
     pub fn visit(
         &mut self,
         keys: &[u64],
@@ -70,6 +71,7 @@ impl SparseTable {
     ///
     /// # Errors
     /// As [`SparseTable::visit`].
+    #[inline(always)]
     pub fn visit_numbered(
         &mut self,
         keys: &[u64],
@@ -90,6 +92,7 @@ impl SparseTable {
 
     /// Visits rows in order, to change them, by the numbers that they had when they were visited
     /// before: rows keep them, and finding a row is half of a visit.
+    #[inline(always)]
     pub fn visit_again(&mut self, rows: &[u32], mut visit: impl FnMut(usize, Row<'_>)) {
         let words = self.shape().stride();
         for (position, &row) in rows.iter().enumerate() {
@@ -122,6 +125,7 @@ impl SparseTable {
     ///
     /// # Errors
     /// As [`SparseTable::visit`].
+    #[inline(always)]
     pub fn read_numbered(
         &mut self,
         keys: &[u64],
