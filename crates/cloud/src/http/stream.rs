@@ -1,8 +1,9 @@
 //! Answers that go on: one JSON object per line, sent as they come to be.
 //!
 //! A slow reader holds nothing but its own task: the next line is made when it has taken the last.
-//! The number of such answers is limited ([`super::followers`]). All end when the server does; those of a caller whose token
-//! is revoked, or who is disabled, end then: at once if this server did it, soon if another one did.
+//! The number of such answers is limited ([`super::followers`]). All end when the server does; those
+//! of a caller whose token is revoked, or who is disabled, end then: at once if this server did it,
+//! soon if another one did.
 
 use super::followers::{Full, Seat};
 use super::{Caller, Refusal};
