@@ -106,7 +106,8 @@ fn upload(
         plan.left_out.iter().any(|out| path.components().starts_with(out.components()))
     };
     let is_stale = |path: &PfsPath, found: &Entry| {
-        !kept.contains(path) && !is_left_out(path) || found.is_directory() == files.contains(path)
+        let is_of_another_kind = found.is_directory() == files.contains(path);
+        !is_left_out(path) && (!kept.contains(path) || is_of_another_kind)
     };
     let stale = there.iter().filter(|(path, found)| is_stale(path, found));
     let stale: Vec<&PfsPath> = stale.map(|(path, _)| path).collect();
