@@ -15,6 +15,7 @@ mod launch {
     mod attacked;
     mod detached;
     mod face;
+    mod kubernetes;
     mod mpi;
     mod slurm;
     mod ssh;

@@ -4,6 +4,7 @@ use super::cluster::{Cluster, IMAGE, wait_for};
 use super::server::Server;
 use super::user::User;
 use contract::api::job::Job;
+use contract::job::FaultTolerance;
 use contract::quantity::Quantity;
 use contract::state::JobState;
 use serde_json::{Value, json};
@@ -162,6 +163,25 @@ fn a_job_outlives_the_server_and_is_taken_up_again() {
         assert_eq!(log.matches("before").count(), 1, "{log}");
     }
     site.close(&["li"]);
+}
+
+/// As `paddlecloud submit -faulttolerant` has it: what the master knows is kept in the user's home.
+#[test]
+fn a_fault_tolerant_job_keeps_what_its_master_knows() {
+    let Some(site) = Site::open(&["fu"]) else { return };
+    let fu = site.user("fu");
+    let script = "echo data of $PADDLE_MASTER_ENDPOINT";
+    let body = fu.submission("tolerant", script, |spec| {
+        (spec.pservers, spec.master, spec.restarts) = (1, true, 10);
+        spec.fault_tolerance = Some(FaultTolerance { min_trainers: 1, max_trainers: 2 });
+    });
+    let job: Job = fu.submit_body(&body).read();
+    fu.wait_until("tolerant", JobState::Succeeded);
+    let log = fu.log("tolerant", "trainer-0");
+    assert!(log.contains(&format!("data of {}-master-0.", job.uid)), "{log}");
+    let kept = site.home("fu").join("jobs/tolerant/checkpoint").join(&job.uid).join("master");
+    assert!(kept.is_dir(), "{}", kept.display());
+    site.close(&["fu"]);
 }
 
 #[test]

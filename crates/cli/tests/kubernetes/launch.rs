@@ -414,3 +414,99 @@ fn a_job_with_an_impossible_image_fails() {
         cluster.await_nothing_of("impossible");
     }
 }
+
+/// A new claim is root's, and the job's user may write to it all the same.
+#[test]
+fn a_claim_is_written_by_a_user_who_is_not_root() {
+    let Some(cluster) = Cluster::find() else { return };
+    let (folder, volume) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let program = "import os\nopen('/data/model', 'w').write(str(os.getuid()))\n";
+    std::fs::write(folder.path().join("train.py"), program).unwrap();
+    let class = serde_json::json!({"storage": "1Gi"});
+    let modes = ["ReadWriteOnce"];
+    // Of a kind whose owner a kubelet changes, which a hostPath is not.
+    let terms = [serde_json::json!({"matchExpressions": [
+        {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node1"]},
+    ]})];
+    let objects = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": [
+        {
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "fresh"},
+            "spec": {
+                "accessModes": modes,
+                "capacity": class,
+                "local": {"path": volume.path()},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+                "claimRef": {"namespace": "default", "name": "fresh"},
+            },
+        },
+        {
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "fresh"},
+            "spec": {
+                "accessModes": modes, "storageClassName": "", "resources": {"requests": class},
+            },
+        },
+    ]});
+    let all = ["pvc/fresh", "pv/fresh"];
+    cluster.ask(&[&["delete", "--ignore-not-found"], &all[..]].concat());
+    cluster.tell(&["apply", "-f", "-"], &objects.to_string());
+    let place = ["--backend=kubernetes", "--image", IMAGE, "--volume=pvc://fresh:/data"];
+    let job = ["--run_as=1000:2000", "--output_dir=/data", "train.py"];
+    let output = paddle(&cluster, folder.path(), &[&place[..], &job[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let model = std::fs::read_to_string(volume.path().join("model")).unwrap();
+    assert_eq!(model, "1000");
+    cluster.ask(&[&["delete"], &all[..]].concat());
+}
+
+/// Neither is passed over in silence: a priority that nobody has made, nor a queue or a claim that is
+/// short of what the job asks for.
+#[test]
+fn what_a_job_lacks_is_named() {
+    let Some(cluster) = Cluster::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = "import time\ntime.sleep(1000)\n";
+    std::fs::write(folder.path().join("train.py"), program).unwrap();
+    let place = ["--backend=kubernetes", "--image", IMAGE];
+    for volcano in ["--volcano=yes", "--volcano=no"] {
+        let job = ["--priority=high", volcano, "train.py"];
+        let output = paddle(&cluster, folder.path(), &[&place[..], &job[..]].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("kubectl create priorityclass paddle-high --value=1000"), "{said}");
+    }
+    let run = |arguments: &[&str]| {
+        let output = verb(&cluster, folder.path(), arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout).trim().to_owned()
+    };
+    cluster.shell("kubectl create priorityclass paddle-high --value=1000");
+    let high = ["launch", "--detach", "--quiet", "--priority=high", "train.py"];
+    let id = run(&[&high[..4], &place, &high[4..]].concat());
+    let selector = format!("paddlecloud/job={id}");
+    let path = "jsonpath={.items[*].spec.priorityClassName}";
+    wait_for("its pod has the class", || {
+        let class = cluster.ask(&["get", "pods", "-l", &selector, "-o", path]);
+        (class == "paddle-high").then_some(())
+    });
+    run(&["kill", &id]);
+    run(&["jobs", "--forget", &id]);
+    cluster.shell("kubectl delete priorityclass paddle-high");
+    let queue = serde_json::json!({
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue",
+        "metadata": {"name": "narrow"}, "spec": {"weight": 1, "capability": {"cpu": "1"}},
+    });
+    cluster.tell(&["apply", "-f", "-"], &queue.to_string());
+    for (flags, words) in [
+        (&["--queue=narrow", "--cpus=2"][..], "cpu 2, and the queue narrow may have 1"),
+        (&["--volume=pvc://none:/data"], "persistentvolumeclaim \"none\" not found"),
+    ] {
+        let detached = ["launch", "--detach", "--quiet"];
+        let id = run(&[&detached[..], &place, flags, &["train.py"]].concat());
+        wait_for("it says what", || {
+            run(&["jobs", "-o", "json"]).contains(&words.replace('"', "\\\"")).then_some(())
+        });
+        run(&["kill", &id]);
+        run(&["jobs", "--forget", &id]);
+    }
+    cluster.ask(&["delete", "queue.scheduling.volcano.sh", "narrow"]);
+}

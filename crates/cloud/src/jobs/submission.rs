@@ -124,6 +124,12 @@ fn spec(row: &JobRow, config: &DatacenterConfig) -> JobSpec {
         spec.queue.clone_from(&cluster.queue);
         // The image does not know the user.
         let home = format!("/pfs/{}/home/{}", row.datacenter, row.username);
+        // Pods keep nothing: a master that is started again has to find what it knew.
+        if spec.master && spec.restarts > 0 && spec.checkpoint.dir.is_empty() {
+            let is_own = Path::new(&spec.package).starts_with(&home);
+            let folder = if is_own { &spec.package } else { &home };
+            spec.checkpoint.dir = format!("{folder}/checkpoint");
+        }
         for (name, value) in [("HOME", home), ("USER", row.username.clone())] {
             spec.env.entry(name.to_owned()).or_insert(value);
         }

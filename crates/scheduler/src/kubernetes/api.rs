@@ -1,8 +1,10 @@
 //! Reaching an API server, and its refusals as errors of ours.
 
 use contract::{Error, Kind, Result};
+use hyper_util::client::proxy::matcher::Matcher;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -52,11 +54,42 @@ async fn config(access: &Access) -> Result<Config> {
         None => Config::infer().await.map_err(|source| {
             let message = "no Kubernetes cluster is known here: set KUBECONFIG to the path of a \
                            kubeconfig";
-            Error::invalid(message).because(source)
+            // Its own words have those of its causes.
+            Error::invalid(message).with("tried", source)
         })?,
     };
     config.connect_timeout = Some(REQUEST_TIMEOUT);
+    // What `kube` finds in the environment it does not compare with `NO_PROXY` as it should: by the
+    // address of the API server.
+    if config.proxy_url.is_some() && !names_proxy(access) && is_direct(&config) {
+        config.proxy_url = None;
+    }
     Ok(config)
+}
+
+/// Whether the kubeconfig itself has a proxy for the cluster: then the environment does not count.
+fn names_proxy(access: &Access) -> bool {
+    let read = match &access.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    let Ok(Kubeconfig { contexts, clusters, current_context, .. }) = read else { return false };
+    let name =
+        if access.context.is_empty() { current_context } else { Some(access.context.clone()) };
+    let context = contexts.into_iter().find(|own| Some(&own.name) == name.as_ref());
+    let cluster = context.and_then(|own| own.context).map(|own| own.cluster);
+    let cluster = clusters.into_iter().find(|own| Some(&own.name) == cluster.as_ref());
+    let proxy = cluster.and_then(|own| own.cluster).and_then(|own| own.proxy_url);
+    proxy.is_some_and(|proxy| !proxy.is_empty())
+}
+
+/// Whether the API server is reached without the proxy of the environment, as by `kubectl`: `NO_PROXY`
+/// has it, or it is on this machine.
+fn is_direct(config: &Config) -> bool {
+    let host = config.cluster_url.host().unwrap_or_default();
+    let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
+    let is_here = host == "localhost" || address.is_some_and(|address| address.is_loopback());
+    is_here || Matcher::from_env().intercept(&config.cluster_url).is_none()
 }
 
 /// An answer within the time of a request, its refusal as an error that says what was tried.

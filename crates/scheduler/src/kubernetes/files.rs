@@ -4,7 +4,7 @@
 //! volume itself is trusted; below it no link is followed and only plain files are read. A cursor is
 //! a number of bytes.
 
-use super::plan::volume_of;
+use super::volumes::volume_of;
 use crate::backend::{Cursor, LOG_BYTES_MAX, LogPiece};
 use crate::jobs::segments::parse_cursor;
 use crate::submission::KubernetesPlace;

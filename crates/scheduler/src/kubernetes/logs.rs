@@ -32,6 +32,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// node may be gone for good.
 const READS_MAX: u32 = 60;
 
+/// What a kubelet sends in place of output that it no longer has. It comes as the last line, without an
+/// end.
+const APOLOGIES: [&[u8]; 3] = [
+    b"unable to retrieve container logs for ",
+    b"failed to try resolving symlinks in path ",
+    b"failed to open log file ",
+];
+
 /// The streams of one replica, oldest first.
 #[derive(Default)]
 pub(super) struct Streams(Mutex<Vec<Stream>>);
@@ -238,7 +246,10 @@ impl Followed {
             let read = tokio::time::timeout(PATIENCE, stream.read(&mut piece)).await;
             let broken = |kind: Kind| Error::new(kind, format!("cannot {WHAT}: it broke off"));
             match read {
-                Ok(Ok(0)) => return Ok(all),
+                Ok(Ok(0)) => {
+                    all.truncate(without_apology(&all).len());
+                    return Ok(all);
+                }
                 Ok(Ok(count)) => all.extend_from_slice(&piece[..count]),
                 Ok(Err(source)) => return Err(broken(Kind::Unavailable).because(source)),
                 Err(_) => return Err(broken(Kind::Timeout)),
@@ -262,10 +273,15 @@ impl Followed {
                 self.tell_caught_up();
             }
             let Ok(count @ 1..) = stream.read(&mut piece).await else { return Ok(()) };
-            let fresh = &piece[known.min(count)..count];
-            known -= known.min(count);
+            // Should it be the program's after all, it comes again with what follows.
+            let own = without_apology(&piece[..count]);
+            let fresh = &own[known.min(own.len())..];
+            known -= known.min(own.len());
             self.take(fresh);
             read += count;
+            if own.len() < count {
+                return Ok(());
+            }
         }
     }
 
@@ -273,6 +289,13 @@ impl Followed {
         kept_add(&self.kept, bytes);
         self.taken += bytes.len();
     }
+}
+
+/// What a program has printed, without the words of a kubelet behind it.
+fn without_apology(bytes: &[u8]) -> &[u8] {
+    let begin = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let last = &bytes[begin..];
+    if APOLOGIES.iter().any(|words| last.starts_with(words)) { &bytes[..begin] } else { bytes }
 }
 
 fn parameters() -> LogParams {
@@ -294,6 +317,19 @@ mod tests {
     use super::super::fake;
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn the_words_of_a_kubelet_are_not_the_programs() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(without_apology(text.as_bytes()), expected.as_bytes());
+        };
+        let gone = "unable to retrieve container logs for containerd://5662";
+        check(gone, "");
+        check(&format!("step 1\n{gone}"), "step 1\n");
+        check("step 1\nstep", "step 1\nstep");
+        check(&format!("{gone}\nstep"), &format!("{gone}\nstep"));
+        check("failed to try resolving symlinks in path \"/var/log/0.log\": lstat", "");
+    }
 
     /// One byte that is no UTF-8 must not hide what a program prints.
     #[tokio::test]

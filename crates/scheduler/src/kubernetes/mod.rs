@@ -25,6 +25,8 @@ mod tenant;
 mod verdict;
 mod view;
 mod volcano;
+mod volumes;
+mod why;
 
 use crate::backend::{Accepted, Backend, Cursor, JobSummary, LogPiece, Metrics};
 use crate::jobs::segments::parse_cursor;
@@ -51,6 +53,8 @@ use view::{Kinds, Scope, View, kind, kinds, namespace_of, value};
 
 /// Who writes fields of objects that others may also write.
 const MANAGER: &str = "paddlecloud";
+/// What an error has of a job that was refused and could not be taken away again: why not.
+pub const LEFT: &str = "left on the cluster, because of";
 /// How long the removal of an earlier object is waited for, and between two looks at it.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 const REMOVAL_PAUSE: Duration = Duration::from_millis(250);
@@ -165,6 +169,35 @@ impl Kubernetes {
         Ok(place.volcano.unwrap_or(has_volcano))
     }
 
+    /// Looks at the cluster for the first time, as every other call does: where this fails, nothing
+    /// was asked of it.
+    pub async fn reach(&self) -> Result<()> {
+        let looked = self.view().await.map(drop);
+        looked.map_err(|error| match &self.scope {
+            Scope::Namespace(namespace) => explain(error, namespace),
+            Scope::Origin(_) => error,
+        })
+    }
+
+    /// Refuses a job whose PriorityClass is not there: Volcano would pass over that. Who may not look
+    /// is told when pods cannot be made.
+    async fn check_priority(&self, submission: &Submission) -> Result<()> {
+        let Some(name) = volcano::priority_class(submission.spec.priority) else { return Ok(()) };
+        let kind = kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses");
+        let all: Api<DynamicObject> = Api::all_with(self.client().await?.clone(), &kind);
+        match ask("look for the job's PriorityClass", all.get(name)).await {
+            Err(error) if error.kind() == Kind::NotFound => {
+                let message = format!(
+                    "the cluster has no PriorityClass {name}: have it created, as by `kubectl create \
+                     priorityclass {name} --value=1000`, or leave the priority out"
+                );
+                Err(Error::invalid(message).with("priority", submission.spec.priority))
+            }
+            Err(error) if error.kind() != Kind::Forbidden => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     async fn objects(&self, kind: &ApiResource, namespace: &str) -> Result<Api<DynamicObject>> {
         let client = self.client().await?.clone();
         Ok(Api::namespaced_with(client, namespace, kind))
@@ -175,6 +208,7 @@ impl Kubernetes {
         plan::check(submission, place)?;
         // Whoever may not look at jobs makes none: nobody would know what became of it.
         self.view().await?;
+        self.check_priority(submission).await?;
         let parts = self.parts(submission, place).await?;
         if let Some(tenant) = &place.tenant {
             self.move_in(&place.namespace, tenant).await?;
@@ -206,7 +240,7 @@ impl Kubernetes {
             // What it failed for comes first, whatever became of the rest.
             return Err(match undone {
                 Ok(()) => error,
-                Err(left) => error.with("left on the cluster, because of", left.chain()),
+                Err(left) => error.with(LEFT, left.chain()),
             });
         }
         if let Some(view) = self.view.get() {

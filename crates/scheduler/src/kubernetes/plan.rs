@@ -9,6 +9,7 @@
 
 use super::verdict::START_SECONDS;
 use super::volcano::pod_name;
+use super::volumes::{self, is_on_volume};
 use super::{plain, registry};
 use crate::plan::{JobPlan, Node, ReplicaPlan, policy};
 use crate::replica::ReplicaId;
@@ -101,6 +102,8 @@ pub(super) fn check(submission: &Submission, place: &KubernetesPlace) -> Result<
         let message = "the package must be an absolute path of the image or of a volume";
         return Err(Error::invalid(message).with("package", path));
     }
+    let has_package = matches!(package, Package::Dispatch(_));
+    volumes::check(place, if has_package { &[PACKAGE_MOUNT, WORKSPACE] } else { &[] })?;
     match place.volcano {
         Some(false) => plain::check(submission),
         _ => Ok(()),
@@ -121,17 +124,6 @@ pub(super) fn notes(submission: &Submission, place: &KubernetesPlace) -> Vec<Str
         notes.push("whether trainers use the servers is not checked on Kubernetes".to_owned());
     }
     notes
-}
-
-/// Whether what is written to a path is kept.
-fn is_on_volume(place: &KubernetesPlace, path: &str) -> bool {
-    volume_of(place, Path::new(path)).is_some_and(|volume| !volume.is_read_only)
-}
-
-/// The volume that a path of the pods is on: volumes may be mounted below others.
-pub(super) fn volume_of<'a>(place: &'a KubernetesPlace, path: &Path) -> Option<&'a Volume> {
-    let all = place.volumes.iter().filter(|volume| path.starts_with(&volume.path));
-    all.max_by_key(|volume| Path::new(&volume.path).components().count())
 }
 
 fn image<'a>(spec: &'a JobSpec, place: &'a KubernetesPlace) -> &'a str {
@@ -182,7 +174,7 @@ pub(super) fn secret(submission: &Submission, package: Option<&[u8]>) -> Result<
 pub(super) fn pod(submission: &Submission, place: &KubernetesPlace, role: Role) -> Result<Value> {
     let spec = &submission.spec;
     let secret = name(&submission.id);
-    let (mut volumes, mut mounts) = mounted(place);
+    let (mut volumes, mut mounts) = volumes::mounted(place);
     if let Package::Dispatch(_) = submission.package {
         let items = json!([{"key": PACKAGE_KEY, "path": PACKAGE_KEY}]);
         let package = json!({"secretName": secret.as_str(), "items": items});
@@ -222,6 +214,13 @@ pub(super) fn pod(submission: &Submission, place: &KubernetesPlace, role: Role) 
             "runAsGroup": run_as.gid,
             "runAsNonRoot": run_as.uid != 0,
         });
+        // A new claim is root's. One that others share keeps the groups of their files.
+        let is_claim = |own: &Volume| matches!(own.source, VolumeSource::Claim { .. });
+        let is_shared = place.volumes.iter().any(|own| !own.sub_path.is_empty());
+        if !is_shared && place.volumes.iter().any(|own| is_claim(own) && !own.is_read_only) {
+            pod["securityContext"]["fsGroup"] = json!(run_as.gid);
+            pod["securityContext"]["fsGroupChangePolicy"] = json!("OnRootMismatch");
+        }
     }
     // The end of the trainers is that of the job. A server whose time is over would be a fault, after
     // which the job may start again.
@@ -235,47 +234,6 @@ pub(super) fn pod(submission: &Submission, place: &KubernetesPlace, role: Role) 
         pod["imagePullSecrets"] = json!(secrets);
     }
     Ok(pod)
-}
-
-/// The volumes of a pod, and where its container sees them.
-fn mounted(place: &KubernetesPlace) -> (Vec<Value>, Vec<Value>) {
-    let (mut volumes, mut mounts) = (Vec::new(), Vec::new());
-    for (index, volume) in place.volumes.iter().enumerate() {
-        let name = format!("volume-{index}");
-        let mut mount =
-            json!({"name": name, "mountPath": volume.path, "readOnly": volume.is_read_only});
-        if !volume.sub_path.is_empty() {
-            mount["subPath"] = json!(volume.sub_path);
-        }
-        volumes.push(source(&name, volume));
-        mounts.push(mount);
-    }
-    (volumes, mounts)
-}
-
-fn source(name: &str, volume: &Volume) -> Value {
-    let read_only = volume.is_read_only;
-    match &volume.source {
-        VolumeSource::HostPath { path } => {
-            json!({"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}})
-        }
-        VolumeSource::Claim { claim } => {
-            json!({"name": name, "persistentVolumeClaim": {"claimName": claim, "readOnly": read_only}})
-        }
-        VolumeSource::Nfs { server, path } => {
-            json!({"name": name, "nfs": {"server": server, "path": path, "readOnly": read_only}})
-        }
-        VolumeSource::Cephfs { monitors, path, user, secret } => json!({
-            "name": name,
-            "cephfs": {
-                "monitors": monitors,
-                "path": path,
-                "user": user,
-                "secretRef": {"name": secret},
-                "readOnly": read_only,
-            },
-        }),
-    }
 }
 
 fn ports(spec: &JobSpec, role: Role) -> Value {
@@ -581,28 +539,21 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_may_be_of_any_kind() {
-        let check = |source: VolumeSource, expected: Value| {
-            let volume = Volume { source, ..place().volumes.remove(0) };
-            assert_eq!(super::source("volume-0", &volume), expected);
+    fn a_claim_of_the_jobs_own_is_given_to_its_group() {
+        let run_as = Some(RunAs { uid: 1000, gid: 2000 });
+        let submission = Submission { run_as, ..submission(JobSpec::default()) };
+        let check = |change: fn(&mut Volume), expected: Value| {
+            let mut place = place();
+            place.volumes[0].sub_path.clear();
+            change(&mut place.volumes[0]);
+            let pod = pod(&submission, &place, Role::Trainer).unwrap();
+            assert_eq!(pod["securityContext"]["fsGroup"], expected, "{:?}", place.volumes);
         };
-        let cephfs = VolumeSource::Cephfs {
-            monitors: vec!["10.0.0.1:6789".into()],
-            path: "/pfs".into(),
-            user: "paddle".into(),
-            secret: "ceph".into(),
-        };
-        let expected = json!({
-            "monitors": ["10.0.0.1:6789"],
-            "path": "/pfs",
-            "user": "paddle",
-            "secretRef": {"name": "ceph"},
-            "readOnly": false,
-        });
-        check(cephfs, json!({"name": "volume-0", "cephfs": expected}));
-        let nfs = VolumeSource::Nfs { server: "nas".into(), path: "/pfs".into() };
-        let expected = json!({"server": "nas", "path": "/pfs", "readOnly": false});
-        check(nfs, json!({"name": "volume-0", "nfs": expected}));
+        check(|_| {}, json!(2000));
+        check(|own| own.is_read_only = true, Value::Null);
+        check(|own| own.source = VolumeSource::HostPath { path: "/data".into() }, Value::Null);
+        // Other users' files are on it, too.
+        check(|own| own.sub_path = "home/wuyi".into(), Value::Null);
     }
 
     #[test]

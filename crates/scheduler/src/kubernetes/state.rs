@@ -1,13 +1,13 @@
 //! What the cluster says about a job, in our words. Pure: objects in, a record out.
 
 use super::plan::{self, CONTAINER};
+use super::why::{why_pending, why_starting};
 use super::{plain, volcano};
 use crate::record::{Ending, JobRecord, ReplicaRecord, Verdict};
 use crate::replica::ReplicaId;
 use crate::submission::{KubernetesPlace, Submission};
 use crate::supervisor::limits::too_much;
 use contract::exit;
-use contract::job::JobSpec;
 use contract::quantity::Quantity;
 use contract::role::Role;
 use contract::state::{JobState, ReplicaState, State};
@@ -27,6 +27,8 @@ pub(super) struct Seen {
     pub(super) trainers: Value,
     /// Its PodGroup, in which Volcano says why it waits.
     pub(super) group: Value,
+    /// Its queue of Volcano, where that may be looked at.
+    pub(super) queue: Value,
     /// Its pods.
     pub(super) pods: Vec<Value>,
     /// The nodes of the cluster, where they may be looked at.
@@ -84,8 +86,7 @@ pub(super) fn record(submission: &Submission, place: &KubernetesPlace, seen: &Se
         }
         Some(_) => record.state = JobState::Killing,
         None if !is_made => {
-            let reason = "what makes the job's pods is not on the cluster yet, or not any more";
-            reason.clone_into(&mut record.reason);
+            "waiting for the cluster to make the job's pods".clone_into(&mut record.reason);
         }
         None => phase(&mut record, submission, seen),
     }
@@ -157,11 +158,29 @@ fn verdict(record: &mut JobRecord, status: &Value) {
     record.exit_code = Some(first.as_ref().and_then(|own| own.exit_code).unwrap_or(1));
     record.culprit = first.as_ref().map(|own| own.replica);
     record.reason = match first {
-        Some(own) => format!("{} failed: {}", own.replica, own.reason()),
+        Some(own) => {
+            let mut reason = format!("{} failed: {}", own.replica, own.reason());
+            // Then it may only be what followed.
+            let gone = record.replicas.iter().find(|other| other.state == ReplicaState::Pending);
+            if let (Some(gone), Some(KILLED_CODE)) = (gone, own.exit_code) {
+                let why =
+                    "its node was drained or lost, somebody deleted it, or it was ended for this";
+                reason.push_str(&format!("; the pod of {} is gone: {why}", gone.replica));
+            }
+            reason
+        }
         None => {
-            let message = status["message"].as_str().unwrap_or_default();
-            let rounds = record.rounds;
-            format!("the job failed after {rounds} restarts, and its pods are gone: {message}")
+            let message = status["message"].as_str().filter(|text| !text.is_empty());
+            let gone = match record.rounds {
+                // Of pods that have failed at least one would be there.
+                0 => "a pod was removed before the job was over: its node was drained or lost, or \
+                      somebody deleted it"
+                    .to_owned(),
+                rounds => {
+                    format!("the job failed again after {rounds} restarts, and its pods are gone")
+                }
+            };
+            [Some(gone.as_str()), message].into_iter().flatten().collect::<Vec<_>>().join(": ")
         }
     };
 }
@@ -174,102 +193,6 @@ pub(super) fn first_failed(replicas: &[ReplicaRecord]) -> Option<&ReplicaRecord>
     };
     let failed = replicas.iter().filter(|own| own.state == ReplicaState::Failed);
     failed.min_by_key(|own| (!is_late(own), own.ended_ms))
-}
-
-/// What the first replica says of which there is anything to say. Without a gang some pods may have a
-/// node, and too little is left for the others.
-fn why_starting(spec: &JobSpec, replicas: &[ReplicaRecord], seen: &Seen) -> String {
-    let told = replicas.iter().find_map(|own| Some((own.replica, own.message.as_ref()?)));
-    let told = told.map(|(replica, message)| format!("{replica}: {message}"));
-    let is_waiting = replicas.iter().any(|own| own.state == ReplicaState::Pending);
-    let said = told.as_deref().unwrap_or_default();
-    let mut reasons = if is_waiting { shortages(spec, seen, said) } else { Vec::new() };
-    reasons.extend(told);
-    reasons.join("; ")
-}
-
-/// What is asked for beside what there is, and what Volcano says.
-fn why_pending(spec: &JobSpec, seen: &Seen) -> String {
-    let conditions = seen.group["status"]["conditions"].as_array();
-    let said = conditions.and_then(|all| {
-        let mut told =
-            all.iter().filter(|one| one["type"] == "Unschedulable" && one["status"] == "True");
-        told.next_back()?["message"].as_str()
-    });
-    let mut reasons = shortages(spec, seen, said.unwrap_or_default());
-    reasons.extend(said.map(str::to_owned));
-    // A pod that could not even be made, for a quota of the namespace.
-    let status = &seen.job["status"]["state"];
-    reasons.extend(status["message"].as_str().filter(|text| !text.is_empty()).map(str::to_owned));
-    let makers = Role::ALL.map(|role| ReplicaId::new(role, 0));
-    reasons.extend(makers.iter().find_map(|first| unmade(seen, *first)));
-    if !seen.trainers.is_null() {
-        reasons.extend(seen.pods.iter().find_map(unscheduled));
-    }
-    if reasons.is_empty() {
-        reasons.push("waiting for the scheduler".to_owned());
-    }
-    reasons.join("; ")
-}
-
-/// Resources of which the whole job asks for more than all nodes have together, or than other jobs
-/// leave, and those of which the scheduler says that there are too few.
-fn shortages(spec: &JobSpec, seen: &Seen, said: &str) -> Vec<String> {
-    let mut all = Vec::new();
-    let nodes: Vec<&Value> = seen.nodes.iter().filter(|node| is_usable(node)).collect();
-    if nodes.is_empty() {
-        return all;
-    }
-    for name in ["cpu", "memory", "nvidia.com/gpu"] {
-        let asked = Role::ALL.iter().try_fold(Quantity::ZERO, |sum, role| {
-            let resources = spec.resources.of(*role);
-            let one = match name {
-                "cpu" => resources.cpu,
-                "memory" => resources.memory,
-                _ => Some(resources.gpu),
-            };
-            // An elastic job starts with fewer trainers.
-            let count = match (role, spec.fault_tolerance) {
-                (Role::Trainer, Some(tolerance)) => tolerance.min_trainers,
-                _ => spec.replicas(*role),
-            };
-            let own = one.unwrap_or(Quantity::ZERO).checked_mul(count.into())?;
-            sum.checked_add(own)
-        });
-        let there = nodes.iter().try_fold(Quantity::ZERO, |sum, node| {
-            let amount = node["status"]["allocatable"][name].as_str().unwrap_or("0");
-            sum.checked_add(amount.parse().ok()?)
-        });
-        let used = seen.neighbours.iter().flat_map(|pod| requests(pod, name));
-        let used = used.fold(Quantity::ZERO, |sum, own| sum.checked_add(own).unwrap_or(sum));
-        let (Some(asked), Some(there)) = (asked, there) else { continue };
-        let count = nodes.len();
-        if asked > there {
-            all.push(format!("the job asks for {name} {asked}, and {count} nodes have {there}"));
-        } else if asked.checked_add(used).is_none_or(|both| both > there) {
-            let have =
-                format!("{count} nodes have {there}, of which {used} are in use by other jobs");
-            all.push(format!("the job asks for {name} {asked}, and {have}"));
-        } else if said.contains(&format!("Insufficient {name}")) {
-            let have = format!("{count} nodes have {there}, of which too little is free");
-            all.push(format!("the job asks for {name} {asked}, and {have}"));
-        }
-    }
-    all
-}
-
-/// Whether pods are put on a node: it is ready, and nobody has closed it.
-fn is_usable(node: &Value) -> bool {
-    let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
-    let is_ready = conditions.find(|one| one["type"] == "Ready");
-    node["spec"]["unschedulable"] != true && is_ready.is_none_or(|one| one["status"] == "True")
-}
-
-/// What the containers of a pod have asked for.
-fn requests(pod: &Value, name: &str) -> Vec<Quantity> {
-    let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
-    let asked = containers.filter_map(|one| one["resources"]["requests"][name].as_str());
-    asked.filter_map(|text| text.parse().ok()).collect()
 }
 
 /// How many trainers are wanted now.
@@ -350,7 +273,7 @@ fn warning(seen: &Seen, about: &str) -> Option<String> {
 }
 
 /// Why the pod of a replica cannot be made, such as a quota of the namespace.
-fn unmade(seen: &Seen, id: ReplicaId) -> Option<String> {
+pub(super) fn unmade(seen: &Seen, id: ReplicaId) -> Option<String> {
     let job = name_of(&seen.secret);
     let maker = plain::controller(job, id.role);
     warning(seen, if seen.trainers.is_null() { job } else { &maker })
@@ -371,7 +294,7 @@ fn said(message: &str) -> String {
 }
 
 /// Why a pod has no node yet, in the words of the scheduler.
-fn unscheduled(pod: &Value) -> Option<String> {
+pub(super) fn unscheduled(pod: &Value) -> Option<String> {
     let mut conditions = pod["status"]["conditions"].as_array()?.iter();
     let told = conditions.find(|one| one["type"] == "PodScheduled" && one["status"] == "False")?;
     told["message"].as_str().filter(|text| !text.is_empty()).map(str::to_owned)
@@ -467,7 +390,7 @@ fn revision(seen: &Seen) -> u64 {
     objects.filter_map(version).max().unwrap_or(0)
 }
 
-fn millis(time: &Value) -> Option<u64> {
+pub(super) fn millis(time: &Value) -> Option<u64> {
     let moment: Timestamp = time.as_str()?.parse().ok()?;
     u64::try_from(moment.as_millisecond()).ok()
 }
@@ -476,6 +399,7 @@ fn millis(time: &Value) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::submission::sample;
+    use contract::job::JobSpec;
     use serde_json::json;
 
     fn check(seen: &Seen, expected: (JobState, Option<i32>, &str)) {
@@ -521,6 +445,19 @@ mod tests {
         let pods = vec![pod("job-1-trainer-0", "Failed", &ended)];
         let expected = (JobState::Failed, Some(42), "trainer-0 failed: exit code 42");
         check(&Seen { job: job("Terminated"), pods, ..Seen::default() }, expected);
+    }
+
+    /// All that is left of it may be what followed.
+    #[test]
+    fn a_pod_that_was_removed_is_named() {
+        let ended =
+            json!({"terminated": {"exitCode": 143, "message": "exit code 143: terminated"}});
+        let pods = vec![pod("job-1-trainer-0", "Failed", &ended)];
+        let seen = |pods| Seen { job: job("Terminated"), pods, ..Seen::default() };
+        let told = "terminated; the pod of pserver-0 is gone: its node was drained or lost";
+        check(&seen(pods), (JobState::Failed, Some(143), told));
+        let told = "a pod was removed before the job was over: its node was drained";
+        check(&seen(Vec::new()), (JobState::Failed, Some(1), told));
     }
 
     /// Volcano ends the servers in the same second.
@@ -624,37 +561,5 @@ mod tests {
         check(&seen(job("Running"), Vec::new()), (JobState::Killing, None, ""));
         check(&seen(Value::Null, left), (JobState::Killing, None, ""));
         check(&seen(Value::Null, Vec::new()), (JobState::Killed, Some(143), "terminated"));
-    }
-
-    #[test]
-    fn what_does_not_fit_is_told_in_numbers() {
-        let mut spec = JobSpec { trainers: 3, pservers: 2, ..JobSpec::default() };
-        spec.resources.trainer.cpu = Some(Quantity::whole(4));
-        spec.resources.pserver.cpu = Some(Quantity::whole(1));
-        let node = json!({"status": {"allocatable": {"cpu": "2", "memory": "8Gi"}}});
-        let seen = Seen {
-            group: json!({"status": {"conditions": [
-                {"type": "Unschedulable", "status": "True", "message": "5/5 tasks in gang"},
-            ]}}),
-            nodes: vec![node.clone(), node],
-            ..Seen::default()
-        };
-        let mut small = JobSpec { trainers: 1, ..JobSpec::default() };
-        small.resources.trainer.cpu = Some(Quantity::whole(2));
-        let pod = json!({"spec": {"containers": [{"resources": {"requests": {"cpu": "3"}}}]}});
-        let closed =
-            json!({"spec": {"unschedulable": true}, "status": {"allocatable": {"cpu": "64"}}});
-        let nodes = seen.nodes.iter().cloned().chain([closed]).collect();
-        let busy = Seen { nodes, neighbours: vec![pod], ..Seen::default() };
-        insta::assert_snapshot!(why_pending(&small, &busy), @"the job asks for cpu 2, and 2 nodes have 4, of which 3 are in use by other jobs");
-        insta::assert_snapshot!(why_pending(&spec, &seen), @"the job asks for cpu 14, and 2 nodes have 4; 5/5 tasks in gang");
-        // Without a gang, the servers of such a job are placed, and the trainers are not.
-        let name = |role| ReplicaId::new(role, 0);
-        let own = |role| ReplicaRecord::pending(name(role), String::new(), PathBuf::new());
-        let placed = ReplicaRecord { state: ReplicaState::Running, ..own(Role::Pserver) };
-        let why = |trainer| why_starting(&spec, &[placed.clone(), trainer], &seen);
-        insta::assert_snapshot!(why(own(Role::Trainer)), @"the job asks for cpu 14, and 2 nodes have 4");
-        let starting = ReplicaRecord { state: ReplicaState::Starting, ..own(Role::Trainer) };
-        assert_eq!(why(starting), "");
     }
 }

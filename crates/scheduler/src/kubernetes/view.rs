@@ -5,6 +5,7 @@ use super::api::{ask, refusal};
 use super::plain::controller;
 use super::plan::{JOB_LABEL, ORIGIN_LABEL};
 use super::state::{Seen, is_going, is_over};
+use super::why;
 use contract::name::JobId;
 use contract::role::Role;
 use contract::{Error, Kind, Result};
@@ -43,6 +44,7 @@ pub(super) struct Kinds {
     pub(super) secrets: ApiResource,
     pub(super) jobs: ApiResource,
     pub(super) groups: ApiResource,
+    pub(super) queues: ApiResource,
     pub(super) services: ApiResource,
     pub(super) servers: ApiResource,
     pub(super) trainers: ApiResource,
@@ -60,6 +62,7 @@ pub(super) fn kinds() -> Kinds {
         secrets: kind("", "v1", "Secret", "secrets"),
         jobs: kind("batch.volcano.sh", "v1alpha1", "Job", "jobs"),
         groups: kind("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"),
+        queues: kind("scheduling.volcano.sh", "v1beta1", "Queue", "queues"),
         services: kind("", "v1", "Service", "services"),
         servers: kind("apps", "v1", "StatefulSet", "statefulsets"),
         trainers: kind("batch", "v1", "Job", "jobs"),
@@ -81,6 +84,7 @@ pub(super) struct View {
     secrets: Objects,
     jobs: Objects,
     groups: Objects,
+    queues: Objects,
     /// Of jobs without Volcano.
     trainers: Objects,
     pods: Objects,
@@ -122,6 +126,7 @@ impl View {
             secrets: Objects::default(),
             jobs: Objects::default(),
             groups: Objects::default(),
+            queues: Objects::default(),
             trainers: Objects::default(),
             pods: Objects::default(),
             nodes: Objects::default(),
@@ -149,13 +154,21 @@ impl View {
             watched?;
         }
         view.watch(of(&kinds.pods, &own, ""), view.pods.clone()).await?;
-        let all = Api::all_with(client.clone(), &kinds.nodes);
-        let nodes = Source { api: all, lost: None, ..of(&kinds.nodes, "", "") };
+        let everywhere = |kind: &ApiResource| Source {
+            api: Api::all_with(client.clone(), kind),
+            lost: None,
+            ..of(kind, "", "")
+        };
         // That a job waits is also in its PodGroup, and would hide why a pod cannot be made.
         let events = of(&kinds.events, "", "type=Warning,reason!=PodGroupPending");
         let events = Source { lost: None, ..events };
+        let mut explaining =
+            vec![(everywhere(&kinds.nodes), view.nodes.clone()), (events, view.events.clone())];
+        if has_jobs {
+            explaining.push((everywhere(&kinds.queues), view.queues.clone()));
+        }
         // They only explain. Users of a namespace need not be allowed to look at them.
-        for (source, objects) in [(nodes, view.nodes.clone()), (events, view.events.clone())] {
+        for (source, objects) in explaining {
             if let Err(error) = view.watch(source, objects).await {
                 tracing::debug!(error = error.chain(), "reasons will be shorter");
             }
@@ -240,6 +253,8 @@ impl View {
         let uid = job["metadata"]["uid"].as_str().unwrap_or_default();
         // Volcano gives it the labels of its job.
         let group = of_name(&self.groups, &format!("{name}-{uid}"));
+        let of_job = (String::new(), why::queue(&job).to_owned(), String::new());
+        let queue = lock(&self.queues).get(&of_job).cloned().unwrap_or_default();
         let pods = self.pods_of(name, namespace);
         let event_about = |about: &str| {
             let key = (String::new(), about.to_owned(), namespace.to_owned());
@@ -275,7 +290,7 @@ impl View {
             }
             Some(_) => Vec::new(),
         };
-        Ok(Seen { secret, job, trainers, group, pods, nodes, warnings, neighbours })
+        Ok(Seen { secret, job, trainers, group, queue, pods, nodes, warnings, neighbours })
     }
 
     fn pods_of(&self, name: &str, namespace: &str) -> Vec<Value> {
@@ -443,6 +458,7 @@ mod tests {
             secrets: Objects::default(),
             jobs: Objects::default(),
             groups: Objects::default(),
+            queues: Objects::default(),
             trainers: Objects::default(),
             pods: Objects::default(),
             nodes: Objects::default(),

@@ -132,6 +132,10 @@ impl Task {
         let mut labels = labels(submission);
         labels[label(self.role)] = json!(name(&submission.id).as_str());
         let mut pod = pod(submission, place, self.role)?;
+        // Volcano keeps that of the job to itself.
+        if let Some(class) = priority_class(submission.spec.priority) {
+            pod["priorityClassName"] = json!(class);
+        }
         count_rounds(&mut pod["containers"][0]);
         Ok(json!({
             "name": self.name,

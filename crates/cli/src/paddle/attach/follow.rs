@@ -128,11 +128,16 @@ pub(crate) async fn follow(
         patience.answered().iter().for_each(|words| view.say(words));
         has_seen_it = true;
         if let Some(stop) = unheard.take() {
-            kill(backend, id, stop, view).await;
+            unheard = kill(backend, id, stop, true, view).await;
             stopped.get_or_insert(stop);
         }
         view.changed(&record);
-        let moved = streams.read(backend, &record, view).await?;
+        let moved = match streams.read(backend, &record, view).await {
+            Ok(moved) => moved,
+            // It may have been removed since it was looked at, which the next look tells.
+            Err(error) if error.kind() == Kind::NotFound && !record.state.is_final() => false,
+            Err(error) => return Err(error),
+        };
         if record.state.is_final() && !moved {
             streams.finish(view);
             return Ok(Followed::Ended(Box::new(record), stopped));
@@ -145,7 +150,7 @@ pub(crate) async fn follow(
                 if let Hold::None = hold {
                     return Ok(Followed::Left(stop));
                 }
-                kill(backend, id, stop, view).await;
+                unheard = kill(backend, id, stop, false, view).await;
                 stopped.get_or_insert(stop);
             }
         }
@@ -161,13 +166,28 @@ fn removed(id: &str, hold: &Hold<'_>) -> Error {
     Error::new(Kind::NotFound, message).with("job", id)
 }
 
-/// Asks for the end. A failure is told, and following goes on: the next signal asks again.
-async fn kill(backend: &dyn Backend, id: &str, stop: Stop, view: &View) {
+/// Asks for the end. Returns the request if it could not be passed on now and may be later, which is
+/// told once; after any other failure the next signal asks again.
+async fn kill(
+    backend: &dyn Backend,
+    id: &str,
+    stop: Stop,
+    is_told: bool,
+    view: &View,
+) -> Option<Stop> {
     match backend.kill(id, stop.is_repeated).await {
+        Err(error) if error.kind().is_retryable() => {
+            if !is_told {
+                let why = error.chain();
+                view.say(&format!("the job is told to end when it can be: {why}"));
+            }
+            return Some(stop);
+        }
         Err(error) => view.say(&format!("the job cannot be told to end: {}", error.chain())),
         Ok(()) if stop.is_repeated => {}
         Ok(()) => view.say("the job was asked to end; once more kills it at once"),
     }
+    None
 }
 
 /// What every replica has printed, as far as it was read.

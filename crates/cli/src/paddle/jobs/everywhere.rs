@@ -65,6 +65,16 @@ impl Everywhere {
         }
     }
 
+    /// An error about a job whose cluster does not answer, with what helps if it never will again.
+    pub(crate) fn explain(&self, word: &str, error: Error) -> Error {
+        match self.note(word) {
+            Ok(note) if error.kind().is_retryable() && note.exists() => {
+                error.with("if this cluster is gone for good, remove", note.display())
+            }
+            _ => error,
+        }
+    }
+
     fn note(&self, id: &str) -> Result<PathBuf> {
         check_id(id)?;
         Ok(self.here.root.join(NOTES).join(format!("{id}.json")))

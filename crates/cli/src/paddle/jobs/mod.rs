@@ -45,7 +45,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if !args.forget.is_empty() {
         return runtime.block_on(async {
             for word in &args.forget {
-                let job = find::find(&jobs, word).await?;
+                let found = find::find(&jobs, word).await;
+                let job = found.map_err(|error| jobs.explain(word, error))?;
                 jobs.forget(&job.id).await?;
             }
             Ok(ExitCode::SUCCESS)

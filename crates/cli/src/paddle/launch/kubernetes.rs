@@ -17,7 +17,7 @@ use contract::state::JobState;
 use contract::{Error, Result};
 use kube::config::Kubeconfig;
 use scheduler::Backend;
-use scheduler::kubernetes::{Kubernetes, plan};
+use scheduler::kubernetes::{Kubernetes, LEFT, plan};
 use scheduler::ssh::package::Manifest;
 use scheduler::submission::{
     KubernetesPlace, Package, Place, RunAs, Submission, Volume, VolumeSource,
@@ -26,6 +26,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// The namespace of a pod with a service account.
+const NAMESPACE_OF_POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "On Kubernetes")]
 #[group(skip)] // Its name is also that of the flags around it.
@@ -33,7 +36,7 @@ pub(crate) struct Args {
     /// Image of the pods: it has this package installed, and what the program needs
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// Namespace of the job [default: default]
+    /// Namespace of the job [default: that of the kubeconfig's context, else default]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
     /// The cluster [default: KUBECONFIG, or ~/.kube/config]
@@ -122,10 +125,11 @@ pub(super) fn build(args: &LaunchArgs) -> std::result::Result<Built, Refusal> {
         }
     };
     let kubeconfig = kubeconfig(own)?;
+    let (context, namespace) = whereabouts(own, kubeconfig.as_deref());
     let place = Place::Kubernetes(KubernetesPlace {
-        context: own.context.clone().unwrap_or_else(|| context(kubeconfig.as_deref())),
+        context,
         kubeconfig,
-        namespace: own.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+        namespace,
         image: own.image.clone().unwrap_or_default(),
         pull_secrets: own.pull_secret.clone(),
         volumes: own.volume.iter().map(|text| volume(text)).collect::<Result<_>>()?,
@@ -176,14 +180,25 @@ fn kubeconfig(args: &Args) -> Result<Option<PathBuf>> {
     path.canonicalize().map(Some).map_err(refused)
 }
 
-/// The current context, so that the job is found again when another one is.
-fn context(kubeconfig: Option<&Path>) -> String {
+/// The context and the namespace, as `kubectl` chooses them. Both are noted, so that the job is found
+/// again when another context is the current one.
+fn whereabouts(own: &Args, kubeconfig: Option<&Path>) -> (String, String) {
     let read = match kubeconfig {
         Some(path) => Kubeconfig::read_from(path),
         None => Kubeconfig::read(),
     };
-    // A kubeconfig that cannot be read is told when it is used.
-    read.ok().and_then(|config| config.current_context).unwrap_or_default()
+    // One that cannot be read is told when it is used; or this is a pod, which has a namespace.
+    let of_pod = match read.is_err() {
+        true => std::fs::read_to_string(NAMESPACE_OF_POD).ok(),
+        false => None,
+    };
+    let config = read.unwrap_or_default();
+    let context = own.context.clone().or(config.current_context).unwrap_or_default();
+    let of_context = config.contexts.into_iter().find(|one| one.name == context);
+    let of_context = of_context.and_then(|one| one.context?.namespace);
+    let of_place = of_context.or(of_pod).map(|name| name.trim().to_owned());
+    let namespace = own.namespace.clone().or(of_place.filter(|name| !name.is_empty()));
+    (context, namespace.unwrap_or_else(|| "default".to_owned()))
 }
 
 fn volume(text: &str) -> Result<Volume> {
@@ -262,10 +277,7 @@ async fn detach(
     place: &KubernetesPlace,
 ) -> Result<ExitCode> {
     let id = &built.submission.id;
-    // Noted first: what nobody could submit is found to be not there, and what was submitted is
-    // found.
-    everywhere::remember(id, place)?;
-    backend.submit(&built.submission, built.package.as_deref()).await?;
+    submit(backend, built, place).await?;
     let mut output = Output::open();
     match args.output.format() {
         Format::Json => output.json(&backend.observe(id).await?)?,
@@ -287,29 +299,37 @@ async fn detach(
     Ok(ExitCode::SUCCESS)
 }
 
+/// Notes where a job will be, and submits it.
+async fn submit(backend: &Kubernetes, built: &Built, place: &KubernetesPlace) -> Result<()> {
+    let id = &built.submission.id;
+    // Where a cluster cannot be looked at, nothing is submitted, and there is nothing to be noted.
+    backend.reach().await?;
+    // If this process is killed the job goes on, and `paddle jobs` has to find it.
+    everywhere::remember(id, place)?;
+    let submitted = backend.submit(&built.submission, built.package.as_deref()).await;
+    submitted.map(drop).map_err(|error| {
+        // An answer that did not come says nothing: the job may be there, and has to be found.
+        let is_left = error.context().any(|(key, _)| key == LEFT);
+        if is_left || error.kind().is_retryable() {
+            return error
+                .with("it may be there all the same: end it with", format!("paddle kill {id}"));
+        }
+        everywhere::let_go(id);
+        error
+    })
+}
+
 async fn attached(
     args: &LaunchArgs,
     backend: &Kubernetes,
     built: &Built,
     place: &KubernetesPlace,
 ) -> Result<ExitCode> {
-    let Built { submission, package } = built;
+    let submission = &built.submission;
     let id = &submission.id;
     // A signal that comes meanwhile waits: what was begun is ended like any other job.
     let mut stops = signals::listen()?;
-    // If this process is killed the job goes on, and `paddle jobs` has to find it.
-    everywhere::remember(id, place)?;
-    if let Err(error) = backend.submit(submission, package.as_deref()).await {
-        // An answer that did not come says nothing: the job may be there, and has to be found. Whoever
-        // may not look at jobs has made none: that comes first.
-        let is_gone = matches!(backend.observe(id).await,
-            Err(error) if !error.kind().is_retryable());
-        if is_gone {
-            everywhere::let_go(id);
-            return Err(error);
-        }
-        return Err(error.with("it may run all the same: end it with", format!("paddle kill {id}")));
-    }
+    submit(backend, built, place).await?;
     let mut view = View::new(Look {
         command: COMMAND,
         is_quiet: args.quiet,
