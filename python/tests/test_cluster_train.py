@@ -91,6 +91,17 @@ def test_what_a_queue_or_a_store_does_not_allow_is_refused(receiver, store, tmp_
     assert "you are logged in as admin" in refused("--submitter", "eve")
     assert "no flag --no_such_flag" in refused("--no_such_flag", "1")
     assert "'_'" not in refused(name="a b")
+    for flags, reason in (
+        (("--local", "1"), "nodes train through their parameter servers"),
+        (("--trainer_id", "1"), "every node is told its own"),
+        (("--num_gradient_servers=1",), "it is --num_nodes"),
+        (("--pservers", "10.0.0.1"), "every node is told those of its job"),
+        (("--start_pserver",), "every node has one"),
+        (("--nics", "eth0"), "the administrator of the receiver"),
+        (("--job", "test"), "paddle train --job="),
+        (("--port", "70000"), "--port is at most 65535"),
+    ):
+        assert reason in refused(*flags)
     output = receiver.run("paddlecloud", "get", "queues")[1]
     assert re.search(r"fcr-slow +local +99:59:59 +any\n", output), output
     assert "use predict_output_dir" in refused("--predict_file", "a")
@@ -225,6 +236,64 @@ def test_files_that_would_replace_each_other_are_refused(receiver, store):
     ]  # fmt: skip
 
 
+def test_data_that_cannot_be_trained_with_is_refused(receiver, store):
+    work_dir = make_data(store / "toy")
+    receiver.program()
+    (work_dir / "train" / "a\nb").write_text("1 1 1\n")
+    assert r"toy/train/a\nb" in receiver.train(work_dir, check=False)
+    (work_dir / "train" / "a\nb").rename(work_dir / "train" / "a b 中")
+    odd = os.fsencode(work_dir) + b"/train/\xff"
+    with open(odd, "wb"):
+        pass
+    assert "no UTF-8: rename it" in receiver.train(work_dir, check=False)
+    os.unlink(odd)
+    output = f"--config_args=work_dir={work_dir}"
+    into = CONFIG.replace("has_meta_data", f'output_path="{work_dir}/train", has_meta_data')
+    receiver.program(config=into)
+    assert "is among the data" in receiver.train(work_dir, check=False)
+    receiver.program()
+    for path in (work_dir / "train").iterdir():
+        path.write_text("")
+    assert "the train data is empty" in receiver.train(work_dir, check=False)
+    for path in (work_dir / "train").iterdir():
+        path.write_text("1 1 -1\n2 2 -2\n")
+    # What is typed about ports counts for servers and trainers.
+    flags = ("--ports_num", "2", "--ports_num_for_sparse", "2", "--save_dir=", output)
+    job = receiver.train(work_dir, *flags)
+    receiver.wait(job, "succeeded")
+    assert "./train_data_dir/train/a b 中" in files_of_line(receiver.logs(job))
+    assert (work_dir / "output/output/rank-00000/pass-00000/done").is_file()
+
+
+def files_of_line(log):
+    """The names, which may have spaces, that nodes were given to train with."""
+    return "\n".join(re.findall(r"files train (.*)", log))
+
+
+def test_a_training_that_is_refused_leaves_no_directory_for_results(receiver, store):
+    work_dir = make_data(store / "toy")
+    receiver.program(hook=WAITING_HOOK)
+    job = receiver.train(work_dir)
+    directories = {path.name for path in work_dir.iterdir()}
+    assert "has not ended" in receiver.train(work_dir, check=False)
+    too_many = ("--trainer_count", "1000")
+    assert "ask for less" in receiver.train(work_dir, *too_many, name="large", check=False)
+    assert {path.name for path in work_dir.iterdir()} == directories
+    (receiver.data / "files/local/public/go").write_text("")
+    receiver.wait(job, "succeeded")
+
+
+def test_a_result_with_an_odd_name_keeps_back_no_other(receiver, store):
+    work_dir = make_data(store / "toy")
+    odd = "touch $l_workspace_dir/log/$(printf '\\377') $l_workspace_dir/log/own; echo"
+    receiver.program(hook=HOOK.replace("echo", odd))
+    job = receiver.train(work_dir, nodes=1)
+    receiver.wait(job, "failed")
+    assert "no UTF-8: rename it" in receiver.logs(job)
+    sent = {path.name for path in (work_dir / "output/log/rank-00000").iterdir()}
+    assert {"own", "train.log"} <= sent
+
+
 def test_a_training_can_be_killed(receiver, store):
     work_dir = make_data(store / "toy")
     receiver.program(hook=HOOK.replace("echo", "sleep 1000; echo"))
@@ -355,6 +424,9 @@ def test_receivers_come_from_local_config_and_the_first_that_is_there_is_used(re
     (client / "local_config.py").write_text("import os\nreceivers = os.listdir('/')\n")
     code, _, error = receiver.run(*flags, "--job_name", "c", PATH=path, check=False)
     assert code != 0 and "nothing is executed" in error
+    (client / "local_config.py").write_text(f"127.0.0.1:{alive}\n127.0.0.1\n")
+    code, _, error = receiver.run(*flags, "--job_name", "c", PATH=path, check=False)
+    assert code == 2 and "no host:port" in error and "line: 127.0.0.1)" in error
     (client / "local_config.py").write_text(f"127.0.0.1:{dead}\n")
     code, _, error = receiver.run(*flags, "--job_name", "c", PATH=path, check=False)
     assert code != 0 and "none of the 1 receivers is there" in error
@@ -482,6 +554,9 @@ stores: [{{url: "file://{store}"}}]
                 return "its partition is down" in said and "Slurm's queue" in said
 
             receivers.wait_until(waits)
+            # Who follows its log hears why there is none.
+            followed = ("timeout", "5", "paddle", "cluster_log", "-f", job)
+            assert "its partition is down" in receiver.run(*followed, check=False)[2]
             # Nice, the memory of a node, and the processors of both.
             asked = slurm.call(conf, "squeue", "-h", "-o", "%y %m %C").split()
             assert asked == ["10000", "8G", "8"]

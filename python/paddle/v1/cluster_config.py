@@ -64,10 +64,28 @@ def read(arguments: Sequence[str]) -> dict[str, Any]:
     return {"cluster": recording.cluster, "problem": problem, "said": _said(command)}
 
 
+# The flags that the receiver itself has to know, and those that it does not let anybody give.
+_KNOWN = (
+    "job",
+    "save_dir",
+    "num_passes",
+    "trainer_count",
+    "init_model_path",
+    "distribute_test",
+    "port",
+    "ports_num",
+    "ports_num_for_sparse",
+    "local",
+    "pservers",
+    "trainer_id",
+    "num_gradient_servers",
+    "start_pserver",
+    "nics",
+)
+
+
 def _said(command: flags.Command) -> dict[str, Any]:
-    """The flags that the receiver itself has to know."""
-    names = ("save_dir", "num_passes", "trainer_count", "init_model_path", "distribute_test")
-    return {name: getattr(command, name) for name in names if command.is_said(name)}
+    return {name: getattr(command, name) for name in _KNOWN if command.is_said(name)}
 
 
 if __name__ == "__main__":

@@ -70,6 +70,10 @@ pub(super) async fn plan(
 ) -> Result<Plan> {
     let mut finder = Finder { cloud, source: &source, files: Vec::new(), notes: Vec::new() };
     let train = finder.directory(&wish.train, "train", true).await?;
+    if train.iter().all(|file| file.entry.bytes == 0) {
+        let message = "the train data is empty: all its files have no bytes";
+        return Err(Error::invalid(message).with("path", &wish.train));
+    }
     finder.deal(train, (Part::Train, "train_data_dir/train"), nodes)?;
     let (path, must_be) = &wish.test;
     if !path.is_empty() {
@@ -118,6 +122,19 @@ pub(super) async fn plan(
         notes,
         source,
     })
+}
+
+/// Refuses a name that has no line of its own in a list, or that cannot be asked for.
+fn check_name(folder: &str, name: &str) -> Result<()> {
+    // What stands for bytes that are no UTF-8.
+    let is_odd = |c: char| c.is_control() || c == char::REPLACEMENT_CHARACTER;
+    if !name.chars().any(is_odd) {
+        return Ok(());
+    }
+    let message =
+        "the name of a file of the data has a control character, or is no UTF-8: rename it";
+    let path = format!("{folder}/{name}");
+    Err(Error::invalid(message).with("path", path.escape_debug()))
 }
 
 /// Refuses two files that would have the same name on a node: one would replace the other.
@@ -192,6 +209,7 @@ impl Finder<'_> {
                 self.notes.push(format!("{path}/{name} is not taken for data"));
                 continue;
             }
+            check_name(path, &name)?;
             if entry.kind != EntryKind::File {
                 let message = format!(
                     "the {what} data has something that is no file: keep files only in the directory"
@@ -304,12 +322,32 @@ async fn output(cloud: &Cloud, source: &SourceName, wanted: &Output) -> Result<S
         }
         _ => path.clone(),
     };
-    // That it cannot be written to is told now, and not when the training has ended.
-    locate(cloud, source, &path, Access::Write).await?.make().await?;
     Ok(path)
 }
 
 impl Plan {
+    /// Makes the directory of the results; false if it was there.
+    pub(super) async fn make_output(&self, cloud: &Cloud) -> Result<bool> {
+        let place = locate(cloud, &self.source, &self.output, Access::Write).await?;
+        let is_new = place.stat().await?.is_none();
+        place.make().await?;
+        Ok(is_new)
+    }
+
+    /// Whether a job that has not ended sends its results there.
+    pub(super) async fn is_output_taken(&self, cloud: &Cloud) -> Result<bool> {
+        let (fs_name, output) = self.results();
+        Ok(super::store::sending_to(&cloud.database, fs_name, output).await?.is_some())
+    }
+
+    /// Takes back [`Plan::make_output`], for a job that is refused. What is in the directory stays.
+    pub(super) async fn remove_output(&self, cloud: &Cloud) {
+        if let Ok(place) = locate(cloud, &self.source, &self.output, Access::Write).await {
+            // An empty directory that stays is in nobody's way.
+            let _ = place.remove_empty().await;
+        }
+    }
+
     /// What one node fetches.
     pub(super) fn share(&self, rank: u32) -> Share {
         let own =
@@ -385,6 +423,15 @@ mod tests {
             file("/train/train_meta", "train_data_dir/train/train_meta"),
         ];
         assert!(check_targets(&files, false).is_err());
+    }
+
+    #[test]
+    fn a_name_has_a_line_of_its_own_in_a_list() {
+        for name in ["part 0", "中文.gz", "*", "a\\b"] {
+            check_name("/d/train", name).unwrap();
+        }
+        assert!(check_name("/d/train", "\u{fffd}").is_err());
+        insta::assert_snapshot!(check_name("/d/train", "a\nb").unwrap_err(), @r"the name of a file of the data has a control character, or is no UTF-8: rename it (path: /d/train/a\nb)");
     }
 
     #[test]

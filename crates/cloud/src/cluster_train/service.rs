@@ -18,7 +18,7 @@ use contract::job::JobSpec;
 use contract::name;
 use contract::quantity::Quantity;
 use contract::{Error, Kind, Result};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// How long nodes have to send their results when they are told to end.
@@ -81,22 +81,24 @@ pub(super) async fn accept(
     let mut attempts = 0;
     loop {
         let plan = plan::plan(cloud, source.clone(), &wish, asked.num_nodes).await?;
+        // That it cannot be written to is told now, and not when the training has ended.
+        let is_made = plan.make_output(cloud).await?;
         let door = FrontDoor::ClusterTrain(&plan);
         match jobs::submit_by(cloud, caller, &place.name, submit.clone(), door).await {
-            // Another job took the directory for results meanwhile, perhaps: there are others.
-            Err(error)
-                if error.kind() == Kind::Conflict
-                    && matches!(wish.output, Output::Derived(_))
-                    && attempts < ATTEMPTS_MAX =>
-            {
+            Ok((row, true)) => return Ok(answer(&row, &plan)),
+            // The same request was faster, and may have found other data.
+            Ok((row, false)) => return accepted(cloud, row).await,
+            Err(error) => {
+                // Another job took the directory for results meanwhile: there are others.
+                let Ok(is_taken) = plan.is_output_taken(cloud).await else { return Err(error) };
+                if is_made && !is_taken {
+                    plan.remove_output(cloud).await;
+                }
+                let is_derived = matches!(wish.output, Output::Derived(_));
+                if !is_taken || !is_derived || attempts >= ATTEMPTS_MAX {
+                    return Err(error);
+                }
                 attempts += 1;
-            }
-            submitted => {
-                return match submitted? {
-                    (row, true) => Ok(answer(&row, &plan)),
-                    // The same request was faster, and may have found other data.
-                    (row, false) => accepted(cloud, row).await,
-                };
             }
         }
     }
@@ -248,14 +250,17 @@ fn apply(
     if let (Some(threads), true, false) = (spec.threads, is_counted, spec.uses_gpu()) {
         spec.resources.trainer.cpu = Some(Quantity::whole(threads));
     }
+    check_flags(&evaluated.said)?;
     wish.distributes_test =
         evaluated.said.get("distribute_test").and_then(Value::as_bool).unwrap_or_default();
     let (first, dense, sparse) = wish.ports;
-    spec.ports.first = first.unwrap_or(spec.ports.first);
-    spec.ports.dense = dense.unwrap_or(spec.ports.dense);
-    spec.ports.sparse = sparse.unwrap_or(spec.ports.sparse);
+    // What is typed wins, here as everywhere.
+    spec.ports.first = port(&evaluated.said, "port")?.or(first).unwrap_or(spec.ports.first);
+    spec.ports.dense = port(&evaluated.said, "ports_num")?.or(dense).unwrap_or(spec.ports.dense);
+    let typed = port(&evaluated.said, "ports_num_for_sparse")?;
+    spec.ports.sparse = typed.or(sparse).unwrap_or(spec.ports.sparse);
     let said = |name: &str| evaluated.said.get(name).and_then(Value::as_str);
-    if let Some(save_dir) = said("save_dir") {
+    if let Some(save_dir) = said("save_dir").filter(|save_dir| !save_dir.is_empty()) {
         wish.save_dir = wish::save_dir(save_dir)?;
     } else {
         spec.topology_flags.push(format!("--save_dir=./{}", wish.save_dir));
@@ -280,9 +285,83 @@ fn apply(
     Ok(())
 }
 
+/// Flags of `paddle train` that say who a trainer is, or that mean nothing on a cluster, with the
+/// reason. They would win over what each node is told.
+const REFUSED: [(&str, &str); 7] = [
+    ("trainer_id", "every node is told its own"),
+    ("num_gradient_servers", "it is --num_nodes"),
+    ("pservers", "every node is told those of its job"),
+    ("start_pserver", "every node has one"),
+    ("nics", "the administrator of the receiver chooses it"),
+    ("local", "nodes train through their parameter servers; `paddle train` trains here"),
+    ("job", "nodes train; for other jobs there is `paddle train --job=…`"),
+];
+
+/// Refuses flags by which nodes would do something else than train together.
+fn check_flags(said: &Map<String, Value>) -> Result<()> {
+    let is_harmless = |value: &Value| *value == false || *value == "train" || *value == "";
+    let refused = REFUSED.iter().find(|(name, _)| said.get(*name).is_some_and(|v| !is_harmless(v)));
+    match refused {
+        None => Ok(()),
+        Some((name, why)) => {
+            let message = format!("--{name} is not for cluster_train: {why}; leave it out");
+            Err(Error::invalid(message).with("flag", format!("--{name}")))
+        }
+    }
+}
+
+/// A flag about ports, if it was typed.
+fn port(said: &Map<String, Value>, name: &str) -> Result<Option<u16>> {
+    let Some(value) = said.get(name) else { return Ok(None) };
+    let number = value.as_u64().and_then(|number| u16::try_from(number).ok());
+    number.map(Some).ok_or_else(|| {
+        let message = format!("--{name} is at most {}", u16::MAX);
+        Error::invalid(message).with("flag", format!("--{name}")).with("value", value)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use contract::port::Ports;
+    use serde_json::json;
+
+    #[test]
+    fn flags_that_would_take_a_node_from_its_job_are_refused() {
+        let check = |said: Value| check_flags(said.as_object().unwrap());
+        check(json!({"local": false, "job": "train", "start_pserver": false, "nics": ""})).unwrap();
+        for said in [
+            json!({"local": true}),
+            json!({"trainer_id": 0}),
+            json!({"num_gradient_servers": 2}),
+            json!({"pservers": "10.0.0.1"}),
+            json!({"start_pserver": true}),
+            json!({"nics": "eth0"}),
+            json!({"job": "test"}),
+        ] {
+            assert!(check(said.clone()).is_err(), "{said}");
+        }
+        insta::assert_snapshot!(check(json!({"trainer_id": 1})).unwrap_err(), @"--trainer_id is not for cluster_train: every node is told its own; leave it out (flag: --trainer_id)");
+    }
+
+    #[test]
+    fn ports_that_are_typed_win() {
+        let evaluated = |said: Value| Evaluated {
+            said: said.as_object().unwrap().clone(),
+            ..Evaluated::default()
+        };
+        let ports = |said: Value, asked: (Option<u16>, Option<u16>, Option<u16>)| {
+            let mut spec = JobSpec::default();
+            let mut wish = Wish { ports: asked, ..Wish::default() };
+            apply(&mut spec, &mut wish, &evaluated(said), None).map(|()| spec.ports)
+        };
+        let typed = json!({"port": 7000, "ports_num": 2, "ports_num_for_sparse": 3});
+        let Ports { first, dense, sparse } = ports(typed, (Some(8000), Some(4), Some(1))).unwrap();
+        assert_eq!((first, dense, sparse), (7000, 2, 3));
+        let Ports { first, dense, .. } = ports(json!({}), (Some(8000), Some(4), None)).unwrap();
+        assert_eq!((first, dense), (8000, 4));
+        assert!(ports(json!({"port": 70000}), (None, None, None)).is_err());
+    }
 
     #[test]
     fn a_place_whose_jobs_fetch_nothing_is_refused() {

@@ -212,6 +212,11 @@ impl Located {
         made.map(|_| ()).map_err(|error| self.told(error))
     }
 
+    /// Removes a directory, if nothing is in it.
+    pub(crate) async fn remove_empty(&self) -> Result<()> {
+        self.files.remove(self.path.clone(), false).await.map_err(|error| self.told(error))
+    }
+
     /// Opens a file.
     pub(crate) async fn open(&self) -> Result<Opened> {
         self.files.open(self.path.clone()).await.map_err(|error| self.told(error))

@@ -55,6 +55,9 @@ impl Default for Output {
     }
 }
 
+/// No file system has longer ones.
+const PATH_BYTES_MAX: usize = 4096;
+
 /// Arguments that nothing here can honour, with the reason.
 const REFUSED: [(&str, &str); 5] = [
     ("pserver_model_dir", "servers do not load models from a directory: use init_model_path"),
@@ -124,6 +127,9 @@ pub(crate) fn wish(arguments: &Map<String, Value>) -> Result<Wish> {
             return Err(Error::invalid(message).with("field", "output_path"));
         }
     };
+    if let Output::New(path) | Output::Reused(path) = &wish.output {
+        check_apart(path, &[&wish.train, &wish.test.0])?;
+    }
     wish.init_model = given.path("init_model_path")?;
     wish.save_dir = save_dir(&given.text("save_dir")?)?;
     let sparse = given.truth("use_remote_sparse")?;
@@ -135,6 +141,24 @@ pub(crate) fn wish(arguments: &Map<String, Value>) -> Result<Wish> {
     }
     given.finish(arguments)?;
     Ok(wish)
+}
+
+/// Refuses results among the data: the next training would find them there.
+fn check_apart(output: &str, data: &[&str]) -> Result<()> {
+    let is_within = |top: &&&str| {
+        !top.is_empty() && output.strip_prefix(**top).is_some_and(|rest| is_end_or_below(rest))
+    };
+    match data.iter().find(is_within) {
+        None => Ok(()),
+        Some(top) => {
+            let message = "cluster_config(output_path=…) is among the data: use another directory";
+            Err(Error::invalid(message).with("output_path", output).with("data", top))
+        }
+    }
+}
+
+fn is_end_or_below(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('/')
 }
 
 /// The directory for models, below the workspace.
@@ -217,6 +241,9 @@ impl Given {
         }
         let parts: Vec<&str> = text.split('/').filter(|part| !part.is_empty()).collect();
         let is_odd = parts.iter().any(|part| matches!(*part, "." | ".."));
+        if text.len() > PATH_BYTES_MAX {
+            return Err(wrong(name, &format!("has at most {PATH_BYTES_MAX} bytes")));
+        }
         if !text.starts_with('/') || parts.is_empty() || is_odd {
             return Err(wrong(name, "is an absolute path without dots, as in /app/demo")
                 .with("value", text.escape_debug()));
@@ -292,6 +319,10 @@ mod tests {
         insta::assert_snapshot!(error(json!({"work_dir": "/a", "fs_ugi": "a b,c"})), @r#"cluster_config(fs_ugi=…) is "user,password", and the user is letters, digits, `-`, `_` and `.` (field: fs_ugi)"#);
         insta::assert_snapshot!(error(json!({"work_dir": "/a", "save_dir": "/tmp"})), @"save_dir is a directory of the workspace, as output: only what is there is uploaded (save_dir: /tmp)");
         insta::assert_snapshot!(error(json!({"train_data_path": "/a"})), @"cluster_config(...) says nothing of the results: give work_dir or output_path (field: output_path)");
+        insta::assert_snapshot!(error(json!({"work_dir": "/a", "output_path": "/a/train/x", "force_reuse_output_path": true})), @"cluster_config(output_path=…) is among the data: use another directory (output_path: /a/train/x, data: /a/train)");
+        insta::assert_snapshot!(error(json!({"work_dir": "/a".repeat(4000)})), @"cluster_config(work_dir=…) has at most 4096 bytes (field: work_dir)");
+        let beside = json!({"work_dir": "/a", "output_path": "/a/trained"});
+        assert_eq!(read(&beside).unwrap().output, Output::New("/a/trained".to_owned()));
         let noted = read(
             &json!({"work_dir": "/a", "mail_address": "me@x", "loadsave_parameters_in_pserver": false}),
         );

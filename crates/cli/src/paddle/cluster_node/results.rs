@@ -7,6 +7,7 @@ use super::workspace::Workspace;
 use client::Receiver;
 use contract::{Error, Kind, Result};
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::SystemTime;
@@ -83,16 +84,18 @@ impl Results {
 }
 
 impl Folders {
+    /// Sends what is new. What cannot be sent does not keep back the rest, unless nothing arrives.
     fn send(&self, sent: &mut HashMap<String, (u64, SystemTime)>, is_running: bool) -> Result<()> {
-        let mut files = Vec::new();
+        let mut found = Found { is_running, ..Found::default() };
         let rank = format!("rank-{:05}", self.rank);
-        list(&self.log, &format!("log/{rank}"), false, 0, &mut files)?;
+        found.logs(&self.log, &format!("log/{rank}"));
         if let Some(server) = self.server_log.as_ref().filter(|file| file.is_file()) {
-            files.push((server.clone(), format!("log/{rank}/server.log")));
+            found.files.push((server.clone(), format!("log/{rank}/server.log")));
         }
         if let Some(output) = &self.output {
-            list(output, &format!("output/{rank}"), is_running, 0, &mut files)?;
+            found.list(output, &format!("output/{rank}"), 0);
         }
+        let Found { files, mut failed, .. } = found;
         for (path, name) in files {
             let Ok(metadata) = path.metadata() else { continue };
             let state = (metadata.len(), metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH));
@@ -105,10 +108,79 @@ impl Folders {
                 Ok(()) => drop(sent.insert(name, state)),
                 // A training may keep its last pass alone.
                 Err(_) if !path.exists() => {}
-                Err(error) => return Err(error),
+                Err(error) if error.kind().is_retryable() => return Err(error),
+                Err(error) => {
+                    failed.get_or_insert(error);
+                }
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// What is in the folders of a node.
+#[derive(Default)]
+struct Found {
+    /// While a training runs, only passes that are complete.
+    is_running: bool,
+    files: Vec<(PathBuf, String)>,
+    /// The first that cannot be sent.
+    failed: Option<Error>,
+}
+
+impl Found {
+    /// The files below a folder.
+    fn list(&mut self, folder: &Path, name: &str, depth: usize) {
+        let refused =
+            |source| Error::io("cannot read results", source).with("folder", folder.display());
+        let entries = match std::fs::read_dir(folder) {
+            Err(source) if source.kind() == ErrorKind::NotFound => return,
+            Err(source) => return self.fail(refused(source)),
+            Ok(_) if depth > DEPTH_MAX => {
+                let error = Error::new(Kind::LimitExceeded, "the results are too deep");
+                return self.fail(error.with("folder", folder.display()));
+            }
+            Ok(entries) => entries,
+        };
+        for entry in entries {
+            let entry = entry.and_then(|entry| Ok((entry.file_type()?, entry)));
+            let (kind, entry) = match entry {
+                // Removed meanwhile, as a pass that is not the last.
+                Err(source) if source.kind() == ErrorKind::NotFound => continue,
+                Err(source) => {
+                    self.fail(refused(source));
+                    continue;
+                }
+                Ok(entry) => entry,
+            };
+            let Ok(below) = entry.file_name().into_string() else {
+                let error = Error::invalid("the name of a result is no UTF-8: rename it");
+                self.fail(error.with("file", format!("{name}/{}", entry.file_name().display())));
+                continue;
+            };
+            let name = format!("{name}/{below}");
+            if kind.is_dir() {
+                let is_complete = !self.is_running || entry.path().join(DONE).is_file();
+                if is_complete {
+                    self.list(&entry.path(), &name, depth + 1);
+                }
+            } else if kind.is_file() {
+                self.files.push((entry.path(), name));
+            } else {
+                say(&format!("{name} is no file, and is not sent"));
+            }
+        }
+    }
+
+    /// The files below the folder of logs, all of them.
+    fn logs(&mut self, folder: &Path, name: &str) {
+        let is_running = std::mem::take(&mut self.is_running);
+        self.list(folder, name, 0);
+        self.is_running = is_running;
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.failed.get_or_insert(error);
     }
 }
 
@@ -126,48 +198,30 @@ fn server_log(rank: u32) -> Option<PathBuf> {
     }
 }
 
-/// The files below a folder. While a training runs, only passes that are complete.
-fn list(
-    folder: &Path,
-    name: &str,
-    is_running: bool,
-    depth: usize,
-    files: &mut Vec<(PathBuf, String)>,
-) -> Result<()> {
-    let refused =
-        |source| Error::io("cannot read results", source).with("folder", folder.display());
-    let entries = match std::fs::read_dir(folder) {
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(refused)?,
-    };
-    if depth > DEPTH_MAX {
-        return Err(Error::new(Kind::LimitExceeded, "the results are too deep")
-            .with("folder", folder.display()));
-    }
-    for entry in entries {
-        let entry = entry.map_err(refused)?;
-        let kind = entry.file_type().map_err(refused)?;
-        let Ok(below) = entry.file_name().into_string() else {
-            return Err(Error::invalid("the name of a result is no UTF-8").with("folder", name));
-        };
-        let name = format!("{name}/{below}");
-        if kind.is_dir() {
-            let is_complete = !is_running || entry.path().join(DONE).is_file();
-            if is_complete {
-                list(&entry.path(), &name, is_running, depth + 1, files)?;
-            }
-        } else if kind.is_file() {
-            files.push((entry.path(), name));
-        } else {
-            say(&format!("{name} is no file, and is not sent"));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_sent_does_not_keep_back_the_rest() {
+        use std::os::unix::ffi::OsStrExt;
+        let folder = tempfile::tempdir().unwrap();
+        let odd = folder.path().join(std::ffi::OsStr::from_bytes(b"\xff"));
+        std::fs::write(odd, "").unwrap();
+        std::fs::create_dir(folder.path().join("pass-00000")).unwrap();
+        std::fs::write(folder.path().join("pass-00000/w"), "").unwrap();
+        let mut found = Found::default();
+        found.list(folder.path(), "output/rank-00000", 0);
+        let names: Vec<&str> = found.files.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(names, ["output/rank-00000/pass-00000/w"]);
+        insta::assert_snapshot!(found.failed.unwrap(), @"the name of a result is no UTF-8: rename it (file: output/rank-00000/\u{fffd})");
+        // While a training runs a pass without its last file is left for later.
+        let mut found = Found { is_running: true, ..Found::default() };
+        found.list(folder.path(), "output/rank-00000", 0);
+        assert!(found.files.is_empty());
+        found.logs(folder.path(), "log/rank-00000");
+        assert_eq!(found.files.len(), 1);
+    }
 
     #[test]
     fn a_log_that_grows_for_days_is_sent_a_few_times_altogether() {

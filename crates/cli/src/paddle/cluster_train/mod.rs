@@ -21,7 +21,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
@@ -63,6 +63,8 @@ pub(crate) struct KillArgs {
 
 /// How often it is said that a receiver is waited for.
 const SAY: Duration = Duration::from_secs(15);
+/// How often it is said why a training that is followed prints nothing.
+const REMIND: Duration = Duration::from_secs(60);
 
 /// Shows nothing: programs are small.
 struct Silent;
@@ -169,7 +171,11 @@ fn package(wanted: &Wanted) -> Result<(tempfile::TempDir, Package, String)> {
         std::fs::create_dir(&target).map_err(refused)?;
         std::os::unix::fs::symlink(&real, target.join(base)).map_err(refused)?;
     }
-    let package = Package::scan(folder.path())?;
+    // The paths that it names are those of links.
+    let package = Package::scan(folder.path()).map_err(|error| match &wanted.thirdparty {
+        Some(thirdparty) => error.with("thirdparty", thirdparty.display()),
+        None => error,
+    })?;
     for empty in &package.empty_folders {
         say(&format!("the empty directory {empty} is not sent"));
     }
@@ -283,15 +289,19 @@ pub(crate) fn log(args: &LogArgs) -> Result<ExitCode> {
     let mut lines = Lines::default();
     if args.follow {
         let mut follow = client.follow(uid, &LogQuery::default())?;
+        let is_running = detail.job.state == JobState::Running;
+        let mut waits = (!is_running && !detail.job.state.is_final()).then(Waits::default);
+        waits.iter_mut().for_each(|waits| waits.tell(&client, uid));
         while let Some(seen) = follow.see()? {
             match seen {
                 Seen::Piece(piece) => {
+                    waits = None;
                     lines.print(&piece.worker, &piece.text, &mut output)?;
                     output.flush()?;
                 }
                 Seen::Lost(why) => say(&format!("{why}; trying again")),
                 Seen::Back => say("the receiver is back"),
-                Seen::Quiet => {}
+                Seen::Quiet => waits.iter_mut().for_each(|waits| waits.tell(&client, uid)),
             }
         }
         lines.finish(&mut output)?;
@@ -308,6 +318,21 @@ pub(crate) fn log(args: &LogArgs) -> Result<ExitCode> {
     lines.finish(&mut output)?;
     output.close()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A training that has printed nothing so far: it may wait in a queue for hours.
+#[derive(Default)]
+struct Waits(Option<Instant>);
+
+impl Waits {
+    /// Says why, now and then. What cannot be asked now is said later.
+    fn tell(&mut self, client: &Client, uid: &str) {
+        let is_due = self.0.is_none_or(|said| said.elapsed() >= REMIND);
+        if is_due && let Ok(why) = client.why(uid) {
+            say(&why.sentence);
+            self.0 = Some(Instant::now());
+        }
+    }
 }
 
 /// Lines of several nodes, each with its name in front.

@@ -119,6 +119,8 @@ fn read(file: &Path) -> Result<Vec<Endpoint>> {
         Error::io("cannot read the list of receivers", source).with("file", file.display())
     };
     let text = std::fs::read_to_string(file).map_err(refused)?;
+    // As some editors begin a file.
+    let text = text.trim_start_matches('\u{feff}');
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
     let is_address = |line: &&str| {
@@ -126,9 +128,17 @@ fn read(file: &Path) -> Result<Vec<Endpoint>> {
         !line.contains(['=', '"', '\'', ' '])
             && port.is_some_and(|port| port.parse::<u16>().is_ok())
     };
-    let receivers = match !lines.is_empty() && lines.iter().all(is_address) {
-        true => lines.into_iter().map(str::to_owned).collect(),
-        false => {
+    let stranger = lines.iter().find(|line| !is_address(*line));
+    let receivers = match stranger {
+        None => lines.iter().map(|line| (*line).to_owned()).collect(),
+        // No line of Python: a list, or what it is given to.
+        Some(line) if !text.contains(['=', '[', '"', '\'']) => {
+            let message = "a line of the list of receivers is no host:port";
+            return Err(Error::invalid(message)
+                .with("file", file.display())
+                .with("line", line.escape_debug()));
+        }
+        Some(_) => {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
