@@ -146,7 +146,7 @@ pub(crate) fn wish(arguments: &Map<String, Value>) -> Result<Wish> {
 /// Refuses results among the data: the next training would find them there.
 fn check_apart(output: &str, data: &[&str]) -> Result<()> {
     let is_within = |top: &&&str| {
-        !top.is_empty() && output.strip_prefix(**top).is_some_and(|rest| is_end_or_below(rest))
+        !top.is_empty() && output.strip_prefix(**top).is_some_and(is_end_or_below)
     };
     match data.iter().find(is_within) {
         None => Ok(()),
