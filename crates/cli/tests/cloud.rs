@@ -31,6 +31,7 @@ mod cloud {
     mod isolation;
     mod legacy;
     mod logs;
+    mod mounted_programs;
     mod mounting;
     mod places;
     mod several;

@@ -1,16 +1,15 @@
 //! Contents that are read: fetched in blocks, some of them ahead of whoever reads on, and kept up
 //! to a limit.
 //!
-//! A block belongs to one content, named by path and etag, so what is kept never goes with what
-//! replaced it. A block that somebody fetches is waited for, not fetched twice. Fetching ends within
+//! A block belongs to one content, named by its etag, so what is kept never goes with what replaced
+//! it. A block that somebody fetches is waited for, not fetched twice. Fetching ends within
 //! the client's patience, and so does waiting.
 
+use crate::content::Content;
 use crate::remote::Remote;
 use contract::Result;
-use contract::api::file::Entry;
-use contract::path::PfsPath;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -20,23 +19,6 @@ const AHEAD_MAX: u64 = 8;
 /// Threads that fetch ahead, and what waits for them.
 const FETCHERS: usize = 4;
 const WAITING_MAX: usize = 64;
-
-/// A content that is open for reading.
-#[derive(Debug)]
-pub(crate) struct Content {
-    pub(crate) path: PfsPath,
-    pub(crate) entry: Entry,
-    /// The block that was read last.
-    last: AtomicU64,
-    /// How many blocks are fetched ahead.
-    ahead: AtomicU64,
-}
-
-impl Content {
-    pub(crate) fn new(path: PfsPath, entry: Entry) -> Content {
-        Content { path, entry, last: AtomicU64::new(u64::MAX), ahead: AtomicU64::new(0) }
-    }
-}
 
 /// What is kept of all contents.
 #[derive(Clone)]
@@ -54,10 +36,13 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    blocks: HashMap<(PfsPath, String, u64), Slot>,
+    blocks: HashMap<Key, Slot>,
     /// Counts reads, to know which block was not used for longest.
     clock: u64,
 }
+
+/// Etag and length of a content, and the block in it.
+type Key = (String, u64, u64);
 
 enum Slot {
     Coming,
@@ -89,6 +74,9 @@ impl Blocks {
     /// A part of a content; less at its end.
     pub(crate) fn read(&self, content: &Arc<Content>, offset: u64, length: u64) -> Result<Vec<u8>> {
         let end = offset.saturating_add(length).min(content.entry.bytes);
+        if content.is_kept() {
+            return content.read(&self.shared.remote, offset, end.saturating_sub(offset));
+        }
         let mut bytes =
             Vec::with_capacity(usize::try_from(end.saturating_sub(offset)).unwrap_or(0));
         let mut at = offset;
@@ -110,12 +98,11 @@ impl Blocks {
 
     /// Fetches ahead for whoever reads one block after another, and more the longer they do.
     fn read_on(&self, content: &Arc<Content>, index: u64) {
-        let last = content.last.swap(index, Ordering::Relaxed);
+        let (last, before) = content.step(index);
         if index == last {
             return;
         }
         let is_next = index == last.wrapping_add(1);
-        let before = content.ahead.load(Ordering::Relaxed);
         let depth = if is_next { (before * 2).clamp(2, AHEAD_MAX) } else { 0 };
         content.ahead.store(depth, Ordering::Relaxed);
         let count = content.entry.bytes.div_ceil(BLOCK_BYTES);
@@ -158,7 +145,7 @@ impl Shared {
         drop(state);
         let offset = index * BLOCK_BYTES;
         let length = BLOCK_BYTES.min(content.entry.bytes.saturating_sub(offset));
-        let fetched = self.remote.read(&content.path, &content.entry.etag, offset, length);
+        let fetched = content.read(&self.remote, offset, length);
         let mut state = self.lock();
         state.clock += 1;
         let used = state.clock;
@@ -198,8 +185,8 @@ impl State {
     }
 }
 
-fn key(content: &Content, index: u64) -> (PfsPath, String, u64) {
-    (content.path.clone(), content.entry.etag.clone(), index)
+fn key(content: &Content, index: u64) -> Key {
+    (content.entry.etag.clone(), content.entry.bytes, index)
 }
 
 #[cfg(test)]
@@ -208,14 +195,13 @@ mod tests {
 
     #[test]
     fn what_was_not_used_for_longest_goes_first_and_what_is_coming_stays() {
-        let path = PfsPath::public("dc1").unwrap();
         let mut state = State::default();
         for index in 0..6 {
             let slot = match index {
                 0 => Slot::Coming,
                 _ => Slot::Here { bytes: Arc::default(), used: 10 - index },
             };
-            state.blocks.insert((path.clone(), "e".into(), index), slot);
+            state.blocks.insert(("e".into(), 1, index), slot);
         }
         state.shrink(3);
         let mut left: Vec<u64> = state.blocks.keys().map(|(_, _, index)| *index).collect();

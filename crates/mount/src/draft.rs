@@ -4,12 +4,13 @@
 //! Of a file that is there already the content is fetched when a part of it is changed, not before:
 //! most programs replace all of it.
 
-use crate::blocks::{Blocks, Content};
+use crate::blocks::Blocks;
+use crate::content::{Content, unusable};
 use crate::remote::Remote;
 use client::Item;
+use contract::Result;
 use contract::api::file::Entry;
 use contract::path::PfsPath;
-use contract::{Error, Kind, Result};
 use std::fs::File;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::AsRawFd;
@@ -26,6 +27,7 @@ pub(crate) struct Draft {
     state: Mutex<State>,
     /// As of when nobody held `state`, for those who only look.
     facts: Mutex<Facts>,
+    base: Mutex<Option<Arc<Content>>>,
 }
 
 /// The state, whose facts are known to others when it is given back.
@@ -59,9 +61,6 @@ pub(crate) struct Facts {
     pub(crate) is_published: bool,
 }
 
-/// What is fetched at a time.
-const PIECE_BYTES: u64 = 4 << 20;
-
 impl Draft {
     /// A new file. The cloud knows nothing of it before it is published.
     pub(crate) fn create(scratch: &Path, mode: u32) -> std::io::Result<Draft> {
@@ -94,7 +93,14 @@ impl Draft {
 
     fn of(scratch: &Path, state: State) -> std::io::Result<Draft> {
         let file = tempfile::tempfile_in(scratch)?;
-        Ok(Draft { file, facts: Mutex::new(state.facts()), state: Mutex::new(state) })
+        let (facts, base) = (Mutex::new(state.facts()), Mutex::new(state.base.clone()));
+        Ok(Draft { file, facts, base, state: Mutex::new(state) })
+    }
+
+    /// The content in the cloud, while nothing of it was changed, as far as that is known without
+    /// waiting.
+    pub(crate) fn base(&self) -> Option<Arc<Content>> {
+        self.base.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn facts(&self) -> Facts {
@@ -207,13 +213,7 @@ impl Draft {
     /// Brings the content here, if it is still in the cloud alone.
     fn fetch(&self, state: &mut State, remote: &Remote) -> Result<()> {
         let Some(base) = state.base.clone() else { return Ok(()) };
-        let (mut offset, entry) = (0, &base.entry);
-        while offset < entry.bytes {
-            let length = PIECE_BYTES.min(entry.bytes - offset);
-            let piece = remote.read(&base.path, &entry.etag, offset, length)?;
-            self.file.write_all_at(&piece, offset).map_err(unusable)?;
-            offset += length;
-        }
+        base.copy_to(remote, &self.file)?;
         state.base = None;
         Ok(())
     }
@@ -239,7 +239,9 @@ impl DerefMut for Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        *self.draft.facts.lock().unwrap_or_else(PoisonError::into_inner) = self.state.facts();
+        let Draft { facts, base, .. } = self.draft;
+        *facts.lock().unwrap_or_else(PoisonError::into_inner) = self.state.facts();
+        base.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&self.state.base);
     }
 }
 
@@ -252,15 +254,6 @@ impl State {
     fn changed(&mut self) {
         self.modified = SystemTime::now();
         (self.is_changed, self.is_refused) = (true, false);
-    }
-}
-
-/// The file of this machine cannot be used, as when its disk is full.
-fn unusable(source: std::io::Error) -> Error {
-    match source.raw_os_error() == Some(rustix::io::Errno::NOSPC.raw_os_error()) {
-        true => Error::new(Kind::LimitExceeded, "the disk for files that are written is full")
-            .because(source),
-        false => Error::io("the copy of a file that is written cannot be used", source),
     }
 }
 

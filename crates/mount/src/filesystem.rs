@@ -1,9 +1,11 @@
 //! The files of one user as the kernel sees them: numbers, open handles, and what may be done with
-//! each. What the kernel asks is in `calls.rs`.
+//! each. What the kernel asks is in `calls.rs`, what becomes of names in `names.rs`.
 
 mod calls;
+mod names;
 
-use crate::blocks::{Blocks, Content};
+use crate::blocks::Blocks;
+use crate::content::Content;
 use crate::draft::{Draft, Facts};
 use crate::errno::{errno, local, stale};
 use crate::place::{Meaning, Top};
@@ -14,7 +16,6 @@ use contract::path::PfsPath;
 use contract::{Error, Kind, Result};
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, FopenFlags, Generation, INodeNo, OpenAccMode, OpenFlags,
-    RenameFlags,
 };
 use rustix::fs::OFlags;
 use std::collections::HashMap;
@@ -422,16 +423,43 @@ impl Cloud {
                 number
             }
         };
+        let is_still_read = match self.tree().node_mut(number) {
+            Some(node) => {
+                node.opens = node.opens.saturating_sub(1);
+                node.opens > 0 && node.draft.is_some()
+            }
+            None => false,
+        };
+        // Until then they read what was written from here.
+        if is_still_read && !self.has_writer(number) {
+            self.renew_readers(number);
+        }
         let mut tree = self.tree();
         if let Some(node) = tree.node_mut(number) {
-            node.opens = node.opens.saturating_sub(1);
             let is_written = node.opens > 0 && node.draft.is_some();
-            let has_writer = is_written && self.has_writer(number);
-            if !has_writer {
+            if !(is_written && self.has_writer(number)) {
                 node.draft = None;
             }
         }
         tree.drop_unused(number);
+    }
+
+    /// Those who still read a file that was written to by others of this machine go on with what it
+    /// is now, as with a file on a disk.
+    fn renew_readers(&self, number: u64) {
+        let is_reader = |handle: &Handle| match handle {
+            Handle::Read { number: own, content } => *own == number && !content.is_kept(),
+            _ => false,
+        };
+        if !self.handles().values().any(is_reader) {
+            return;
+        }
+        let Ok(Meaning::Cloud(path)) = self.place(number) else { return };
+        let Ok(entry) = self.remote.stat(&path) else { return };
+        let now = Arc::new(Content::new(path, entry));
+        for handle in self.handles().values_mut().filter(|handle| is_reader(handle)) {
+            *handle = Handle::Read { number, content: Arc::clone(&now) };
+        }
     }
 
     fn has_writer(&self, number: u64) -> bool {
@@ -444,6 +472,12 @@ impl Cloud {
     fn told(&self, error: &Error) -> Errno {
         (self.notice)(&error.chain());
         errno(error)
+    }
+
+    /// As [`Cloud::told`], of a content that was to be read, also to change a part of it.
+    fn told_of_content(&self, error: &Error) -> Errno {
+        (self.notice)(&error.chain());
+        stale(error)
     }
 
     fn list(&self, number: u64) -> Answer<Vec<(String, Shape)>> {
@@ -476,7 +510,8 @@ impl Cloud {
         let open = self.tree().node(number).and_then(|node| node.draft.clone());
         if let Some(draft) = &open {
             if let Some(bytes) = bytes {
-                draft.set_length(&self.remote, bytes).map_err(failed)?;
+                let cut = draft.set_length(&self.remote, bytes);
+                cut.map_err(|error| self.told_of_content(&error))?;
             }
             if draft.dress(mode, modified) {
                 return Ok(Shape::Draft(draft.facts()));
@@ -484,7 +519,8 @@ impl Cloud {
         } else if let Some(bytes) = bytes {
             let content = Arc::new(Content::new(path.clone(), self.content(&path)?));
             let draft = Draft::change(&self.scratch, content).map_err(|error| local(&error))?;
-            draft.set_length(&self.remote, bytes).map_err(failed)?;
+            let cut = draft.set_length(&self.remote, bytes);
+            cut.map_err(|error| self.told_of_content(&error))?;
             draft.dress(mode, modified);
             draft.publish(&self.remote, &path).map_err(failed)?;
             return self.look(&path);
@@ -523,80 +559,6 @@ impl Cloud {
             }
             dressed => dressed.map(|_| ()),
         }
-    }
-
-    fn unlink_name(&self, parent: u64, name: &OsStr) -> Answer<()> {
-        let path = self.writable(parent, name)?;
-        let plain = text(name)?;
-        let known = self.tree().child(parent, plain);
-        let draft = known.and_then(|number| self.tree().node(number)?.draft.clone());
-        // The cloud knows nothing of a file that was never closed.
-        if draft.is_none_or(|draft| draft.facts().is_published) {
-            self.remote.remove(&path).map_err(|error| errno(&error))?;
-        }
-        self.tree().remove(parent, plain);
-        Ok(())
-    }
-
-    fn move_name(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: RenameFlags) -> Answer<()> {
-        let (old, new) = (self.writable(from.0, from.1)?, self.writable(to.0, to.1)?);
-        if flags == RenameFlags::RENAME_EXCHANGE {
-            return self.exchange(from, to, &old, &new);
-        }
-        if !RenameFlags::RENAME_NOREPLACE.contains(flags) {
-            return Err(Errno::EINVAL);
-        }
-        let if_absent = flags.contains(RenameFlags::RENAME_NOREPLACE);
-        let names = (text(from.1)?, text(to.1)?);
-        let draft = |parent, name| {
-            let tree = self.tree();
-            tree.child(parent, name).and_then(|number| tree.node(number)?.draft.clone())
-        };
-        if if_absent && draft(to.0, names.1).is_some() {
-            return Err(Errno::EEXIST);
-        }
-        match draft(from.0, names.0) {
-            Some(draft) if !draft.facts().is_published => {
-                if if_absent && self.remote.stat(&new).is_ok() {
-                    return Err(Errno::EEXIST);
-                }
-            }
-            _ => self.remote.rename(&old, &new, if_absent).map_err(|error| match error.kind() {
-                Kind::AlreadyExists if !if_absent => Errno::ENOTEMPTY,
-                _ => self.told(&error),
-            })?,
-        }
-        self.tree().rename((from.0, names.0), (to.0, names.1));
-        Ok(())
-    }
-
-    /// Two things get each other's names. The cloud does that in three steps; whoever looks between
-    /// them finds one of the two under a hidden name.
-    fn exchange(
-        &self,
-        from: (u64, &OsStr),
-        to: (u64, &OsStr),
-        old: &PfsPath,
-        new: &PfsPath,
-    ) -> Answer<()> {
-        let (name, other) = (text(from.1)?, text(to.1)?);
-        let hidden = format!(".{name}.exchanged");
-        let aside = old.parent().ok_or(Errno::EINVAL)?.join(&hidden);
-        let aside = aside.map_err(|error| errno(&error))?;
-        let steps = [(old, &aside), (new, old), (&aside, new)];
-        for (at, (from, to)) in steps.iter().enumerate() {
-            if let Err(error) = self.remote.rename(from, to, true) {
-                for (from, to) in steps[..at].iter().rev() {
-                    let _ = self.remote.rename(to, from, true);
-                }
-                return Err(self.told(&error));
-            }
-        }
-        let mut tree = self.tree();
-        tree.rename((from.0, name), (from.0, &hidden));
-        tree.rename((to.0, other), (from.0, name));
-        tree.rename((from.0, &hidden), (to.0, other));
-        Ok(())
     }
 
     pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {

@@ -10,6 +10,7 @@
 #![cfg(target_os = "linux")]
 
 mod blocks;
+mod content;
 mod draft;
 mod errno;
 mod filesystem;

@@ -3,6 +3,7 @@
 
 use client::{Client, Item, Options, Outcome, Watcher};
 use contract::api::file::{Attributes, Entry, ListQuery, Relocate, RemoveQuery};
+use contract::api::quota::Quota;
 use contract::path::PfsPath;
 use contract::{Error, Kind, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -15,15 +16,22 @@ pub(crate) type Listing = Arc<BTreeMap<String, Entry>>;
 /// How long a list is believed, here and by the kernel.
 pub(crate) const FRESH: Duration = Duration::from_secs(1);
 
-/// The files of one user.
+/// The files of one user. A server that is away is waited for, whatever is asked.
 pub(crate) struct Remote {
     pub(crate) client: Client,
-    listings: Mutex<HashMap<PfsPath, (Instant, Listing)>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    listings: HashMap<PfsPath, (Instant, Listing)>,
+    /// Counts changes: a list that was asked for before one is not remembered after it.
+    changes: u64,
 }
 
 impl Remote {
     pub(crate) fn new(client: Client) -> Remote {
-        Remote { client, listings: Mutex::default() }
+        Remote { client, known: Mutex::default() }
     }
 
     /// What is at a path, as of now or of a moment ago.
@@ -38,7 +46,12 @@ impl Remote {
 
     /// What is at a path now.
     pub(crate) fn stat(&self, path: &PfsPath) -> Result<Entry> {
-        self.client.stat(path)
+        self.client.patiently(|| self.client.stat(path))
+    }
+
+    /// What the user has, and may have.
+    pub(crate) fn quota(&self) -> Result<Quota> {
+        self.client.patiently(|| self.client.quota(None))
     }
 
     /// What is in a directory now.
@@ -49,28 +62,32 @@ impl Remote {
             is_pattern: false,
             is_itself: false,
         };
-        let asked = Instant::now();
-        let mut entries = BTreeMap::new();
-        let listed = self.client.list(&query, |entry| {
-            entries.insert(entry.name().to_owned(), entry);
-            Ok(())
+        let (asked, before) = (Instant::now(), self.lock().changes);
+        let listed = self.client.patiently(|| {
+            let mut entries = BTreeMap::new();
+            self.client.list(&query, |entry| {
+                entries.insert(entry.name().to_owned(), entry);
+                Ok(())
+            })?;
+            Ok(entries)
         });
-        match listed {
+        let listing: Listing = Arc::new(match listed {
             // A home that nobody has written to yet.
-            Err(error) if error.kind() == Kind::NotFound && path.file_name().is_none() => {}
-            listed => {
-                listed?;
+            Err(error) if error.kind() == Kind::NotFound && path.file_name().is_none() => {
+                BTreeMap::new()
             }
+            listed => listed?,
+        });
+        let mut known = self.lock();
+        known.listings.retain(|_, (at, _)| at.elapsed() < FRESH);
+        if known.changes == before {
+            known.listings.insert(path.clone(), (asked, Arc::clone(&listing)));
         }
-        let listing: Listing = Arc::new(entries);
-        let mut listings = self.lock();
-        listings.retain(|_, (at, _)| at.elapsed() < FRESH);
-        listings.insert(path.clone(), (asked, Arc::clone(&listing)));
         Ok(listing)
     }
 
     pub(crate) fn make_directory(&self, path: &PfsPath) -> Result<Entry> {
-        let made = self.client.make_directory(path);
+        let made = self.client.patiently(|| self.client.make_directory(path));
         self.changed();
         made
     }
@@ -97,7 +114,7 @@ impl Remote {
         modified_ms: Option<u64>,
     ) -> Result<Entry> {
         let asked = Attributes { path: path.to_string(), mode, modified_ms };
-        let dressed = self.client.set_attributes(&asked);
+        let dressed = self.client.patiently(|| self.client.set_attributes(&asked));
         self.changed();
         dressed
     }
@@ -124,17 +141,19 @@ impl Remote {
 
     /// Something was changed: what is remembered may be wrong.
     fn changed(&self) {
-        self.lock().clear();
+        let mut known = self.lock();
+        known.changes += 1;
+        known.listings.clear();
     }
 
     fn fresh(&self, path: &PfsPath) -> Option<Listing> {
-        let listings = self.lock();
-        let (at, listing) = listings.get(path)?;
+        let known = self.lock();
+        let (at, listing) = known.listings.get(path)?;
         (at.elapsed() < FRESH).then(|| Arc::clone(listing))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<PfsPath, (Instant, Listing)>> {
-        self.listings.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -21,10 +21,15 @@ pub(crate) struct Mounted {
 impl Mounted {
     /// In the foreground, so that its process is known.
     pub(crate) fn foreground(person: &Person, more: &[&str]) -> Mounted {
+        Mounted::logged(person, more, Stdio::null())
+    }
+
+    /// The same, with a place for its log.
+    pub(crate) fn logged(person: &Person, more: &[&str], log: Stdio) -> Mounted {
         let directory = person.work().join("mnt");
         fs::create_dir_all(&directory).unwrap();
         let words = [&["mount", "-foreground", "mnt"], more].concat();
-        let process = person.command(&words).stderr(Stdio::null()).spawn().unwrap();
+        let process = person.command(&words).stderr(log).spawn().unwrap();
         wait_until("the mount", || is_mounted(&directory));
         Mounted { directory, process: Some(process) }
     }

@@ -124,7 +124,7 @@ impl Filesystem for Cloud {
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer(reply, self.unlink_name(parent.0, name));
+        answer(reply, self.remove_directory(parent.0, name));
     }
 
     fn rename(
@@ -196,10 +196,7 @@ impl Filesystem for Cloud {
             }
             (Handle::Read { content, .. }, None) => {
                 let read = self.blocks.read(&content, offset, u64::from(size));
-                read.map_err(|error| {
-                    (self.notice)(&error.chain());
-                    stale(&error)
-                })
+                read.map_err(|error| self.told_of_content(&error))
             }
             (Handle::Directory(_), _) => Err(Errno::EISDIR),
         });
@@ -223,7 +220,8 @@ impl Filesystem for Cloud {
     ) {
         let written = self.handle(key).and_then(|handle| match handle {
             Handle::Write { draft, .. } => {
-                draft.write(&self.remote, offset, bytes).map_err(|error| self.told(&error))
+                let written = draft.write(&self.remote, offset, bytes);
+                written.map_err(|error| self.told_of_content(&error))
             }
             Handle::Read { .. } | Handle::Peek { .. } | Handle::Directory(_) => Err(Errno::EBADF),
         });
@@ -338,7 +336,7 @@ impl Filesystem for Cloud {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let quota = match self.remote.client.quota(None) {
+        let quota = match self.remote.quota() {
             Ok(quota) => quota,
             Err(error) => return reply.error(errno(&error)),
         };
