@@ -93,9 +93,14 @@ fn put(
         (false, false) => {
             plan.items.push(Item::up(&file, target.join(&client::name_of(source)?)?));
         }
-        (true, true) => client.add_tree(&mut plan, source, &target)?,
+        (true, true) => {
+            client.check_no_file(&target)?;
+            client.add_tree(&mut plan, source, &target)?;
+        }
         (true, false) => {
-            client.add_tree(&mut plan, source, &target.join(&client::name_of(source)?)?)?;
+            let place = target.join(&client::name_of(source)?)?;
+            client.check_no_file(&place)?;
+            client.add_tree(&mut plan, source, &place)?;
         }
     }
     cp::carry_out(client, plan, moving, &options)

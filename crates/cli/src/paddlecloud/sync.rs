@@ -1,7 +1,7 @@
 //! `paddlecloud sync`: makes a directory like another one, in either direction.
 
 use crate::args::Globals;
-use crate::cloud::{connect, say};
+use crate::cloud::{connect, profile, say};
 use crate::cp;
 use crate::moving::MovingArgs;
 use crate::pfs;
@@ -48,9 +48,16 @@ pub(crate) fn run(globals: &Globals, args: &Args) -> Result<ExitCode> {
             upload(&client, args, Path::new(&args.from), &target, &options)
         }
         (true, false) => {
+            let to = Path::new(&args.to);
+            if to.exists() {
+                check_directory(to)?;
+            }
+            if args.delete {
+                check_no_home(to, &profile(globals)?.home)?;
+            }
             let client = connect(globals)?;
             let source = client.pfs_path(&args.from)?;
-            download(&client, args, &source, Path::new(&args.to), &options)
+            download(&client, args, &source, to, &options)
         }
         _ => {
             let message = "one of the two is in the cloud, where paths begin with /pfs/, and the \
@@ -84,7 +91,9 @@ fn upload(
         })
     };
     let mut kept: BTreeSet<PfsPath> = plan.cloud_directories.iter().cloned().collect();
-    for path in plan.items.iter().map(|item| &item.path).chain(&plan.cloud_directories) {
+    // What is a link here is no link there, but what an earlier copy may have made of it: it stays.
+    let copied = plan.items.iter().map(|item| &item.path).chain(&plan.cloud_directories);
+    for path in copied.chain(&plan.left_out) {
         kept.insert(path.clone());
         let mut above = path.parent();
         while let Some(directory) = above {
@@ -93,8 +102,12 @@ fn upload(
         }
     }
     let files: BTreeSet<&PfsPath> = plan.items.iter().map(|item| &item.path).collect();
+    let is_left_out = |path: &PfsPath| {
+        plan.left_out.iter().any(|out| path.components().starts_with(out.components()))
+    };
     let is_stale = |path: &PfsPath, found: &Entry| {
-        !kept.contains(path) || found.is_directory() == files.contains(path)
+        let is_of_another_kind = found.is_directory() == files.contains(path);
+        !is_left_out(path) && (!kept.contains(path) || is_of_another_kind)
     };
     let stale = there.iter().filter(|(path, found)| is_stale(path, found));
     let stale: Vec<&PfsPath> = stale.map(|(path, _)| path).collect();
@@ -138,7 +151,6 @@ fn download(
     client.collect(&mut plan, &top, to)?;
     let mut stale = Vec::new();
     if may_delete(args, &plan) && to.exists() {
-        check_directory(to)?;
         let kept: BTreeMap<&Path, bool> = plan
             .items
             .iter()
@@ -244,6 +256,20 @@ fn check_directory(path: &Path) -> Result<()> {
             debug_assert!(kind != std::io::ErrorKind::NotFound || error.kind() == Kind::NotFound);
             Err(error)
         }
+    }
+}
+
+/// Refuses to remove what is beside the files of the cloud in somebody's home directory, or in one
+/// that it is in.
+fn check_no_home(to: &Path, home: &Path) -> Result<()> {
+    match (to.canonicalize(), home.canonicalize()) {
+        (Ok(real), Ok(home)) if home.starts_with(&real) => {
+            let message = "--delete would remove everything else of your home directory: name a \
+                           directory in it";
+            Err(Error::invalid(message).with("path", to.display()))
+        }
+        // One that is not there yet has nothing to be removed.
+        _ => Ok(()),
     }
 }
 

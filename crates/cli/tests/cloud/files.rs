@@ -232,6 +232,57 @@ fn cp_is_as_careful_as_the_systems_own() {
 }
 
 #[test]
+fn a_directory_takes_the_place_of_no_file_in_any_direction() {
+    let server = Server::start();
+    let wu = Person::new(&server, "wu");
+    wu.write("d/inner/a", "a");
+    wu.write("file", "x");
+    wu.says(&["cp", "-r", "d", "file", &wu.pfs("")]).ok();
+    wu.write("into/d", "in the way");
+    let (d, file, f) = (wu.pfs("d"), wu.pfs("file"), wu.pfs("f"));
+    wu.says(&["cp", "file", &wu.pfs("f/d")]).ok();
+    for words in [
+        &["cp", "-r", "d", &file][..],
+        &["cp", "-r", "d", &f],
+        &["cp", "-r", &d, "file"],
+        &["cp", "-r", &d, "into"],
+        &["cp", "-r", &d, &file],
+        &["cp", "-r", &d, &f],
+        &["file", "put", "d", &f],
+        &["file", "put", "d/", &file],
+    ] {
+        let said = wu.says(words);
+        assert!(said.failed(2).contains("cannot take the place of a file"), "{words:?} {said:?}");
+    }
+    assert_eq!((wu.read("file"), wu.read("into/d")), (b"x".to_vec(), b"in the way".to_vec()));
+    let said = wu.says(&["sync", &d, "file"]);
+    assert!(said.failed(2).contains("this is no directory"), "{said:?}");
+}
+
+#[test]
+fn of_several_sources_those_that_can_be_copied_are() {
+    let server = Server::start();
+    let wu = Person::new(&server, "wu");
+    wu.write("src/a", "a");
+    wu.write("src/b", "b");
+    symlink("nowhere", wu.work().join("src/broken")).unwrap();
+    let _socket = UnixListener::bind(wu.work().join("src/socket")).unwrap();
+    for sources in [&["src/*"][..], &["src/a", "src/b", "src/broken", "src/socket"]] {
+        let to = wu.pfs("copy/");
+        let said = wu.says(&[&["cp"], sources, &[&*to]].concat());
+        let err = said.failed(1);
+        assert!(err.contains("Uploaded 2 files") && err.contains("2 of 4 files failed"), "{err}");
+        assert!(err.contains("failed: src/broken: cannot read"), "{err}");
+        assert!(err.contains("failed: src/socket: this is neither a file"), "{err}");
+        assert_eq!(wu.says(&["file", "ls", &to]).ok(), "a\nb\n");
+        wu.says(&["rm", "-r", &to]).ok();
+    }
+    // One that cannot be copied counts, too: the other does not become the destination.
+    let said = wu.says(&["cp", "src/a", "src/broken", &wu.pfs("new")]);
+    assert!(said.failed(2).contains("several files cannot become one"), "{said:?}");
+}
+
+#[test]
 fn file_put_follows_the_slash_and_stays_below_the_current_directory() {
     let server = Server::start();
     let wu = Person::new(&server, "wu");
@@ -323,7 +374,17 @@ fn sync_replaces_what_is_of_another_kind_only_if_it_may_remove() {
     assert_eq!(full.permissions().mode() & 0o777, 0o600);
     wu.says(&["sync", "--delete", &to, "old"]).ok();
     assert_eq!(tree(&wu.work().join("old")), tree(&there));
-    // A slip of the finger would cost what jobs have written.
+    // What is a link here was a directory when it was copied before: it stays.
+    fs::rename(wu.work().join("new/full"), wu.work().join("new/real")).unwrap();
+    symlink("real", wu.work().join("new/full")).unwrap();
+    wu.says(&["sync", "--delete", "new", &to]).ok();
+    assert!(there.join("full/below").exists() && there.join("real/below").exists());
+    // A slip of the finger would cost everything else at home.
+    for above in ["..", "../.paddle/..", "/"] {
+        let said = wu.says(&["sync", "--delete", &to, above]);
+        assert!(said.failed(2).contains("of your home directory"), "{above} {said:?}");
+    }
+    // Or what jobs have written.
     let home = to.strip_suffix("/data").unwrap();
     let said = wu.says(&["sync", "--delete", "new", home]);
     assert!(said.failed(2).contains("name a directory in it"), "{said:?}");

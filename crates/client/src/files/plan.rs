@@ -35,6 +35,8 @@ pub struct Plan {
     pub direction: Direction,
     /// Where files go that are copied inside the cloud, one for each item.
     pub places: Vec<PfsPath>,
+    /// Places of what is left out of an upload, such as links.
+    pub left_out: Vec<PfsPath>,
     /// What cannot be copied, by name, and why. The rest is copied all the same.
     pub failures: Vec<(String, Error)>,
 }
@@ -186,17 +188,19 @@ impl Client {
 
     fn plan_upload(&self, sources: &[String], to: &str, is_recursive: bool) -> Result<Plan> {
         let target = self.pfs_path(to)?;
-        let files =
-            sources.iter().map(|source| local_sources(source)).collect::<Result<Vec<_>>>()?;
-        let files: Vec<LocalFile> = files.into_iter().flatten().collect();
-        let is_into = is_into(self.find(&target)?.as_ref(), to, files.len())?;
         let mut plan = Plan::default();
+        let files = local_sources(sources, &mut plan.failures)?;
+        let there = self.find(&target)?;
+        let is_into = is_into(there.as_ref(), to, files.len() + plan.failures.len())?;
         for file in files {
             let place = if is_into { target.join(&name_of(&file.path)?)? } else { target.clone() };
             match file.is_directory {
                 false => plan.items.push(Item::up(&file, place)),
                 true if !is_recursive => return Err(is_directory(&file.path.display())),
-                true => self.add_tree(&mut plan, &file.path, &place)?,
+                true => {
+                    self.check_no_file(&place)?;
+                    self.add_tree(&mut plan, &file.path, &place)?;
+                }
             }
         }
         check_distinct(plan.items.iter().map(|item| item.path.to_string()))?;
@@ -205,13 +209,17 @@ impl Client {
 
     /// Adds everything below a directory of this machine. Empty directories are made too.
     pub fn add_tree(&self, plan: &mut Plan, directory: &Path, place: &PfsPath) -> Result<()> {
+        let mut left_out = Vec::new();
         let mut skip = |path: &Path| {
             let why = "left out, because it is neither a file nor a directory";
             (self.notice)(&format!("{why}: {}", path.display()));
+            let relative = path.strip_prefix(directory).ok().and_then(Path::to_str);
+            left_out.extend(relative.and_then(|relative| place.join(relative).ok()));
         };
         let before = plan.failures.len();
         let mut fail = |path: &Path, error| plan.failures.push((path.display().to_string(), error));
         let files = walk(directory, &mut skip, &mut fail);
+        plan.left_out.append(&mut left_out);
         let top = LocalFile::named(directory)?;
         plan.dress_cloud(place, top.mode, top.modified_ms);
         if files.is_empty() && plan.failures.len() == before {
@@ -257,6 +265,9 @@ impl Client {
             match entry.kind {
                 EntryKind::File => plan.items.push(Item::down(&entry, place)?),
                 EntryKind::Directory if !is_recursive => return Err(is_directory(&entry.path)),
+                EntryKind::Directory if place.symlink_metadata().is_ok() && !place.is_dir() => {
+                    return Err(over_a_file(&place.display()));
+                }
                 EntryKind::Directory => self.collect(&mut plan, &entry, &place)?,
                 _ if is_one => return Err(not_a_file(&entry)),
                 _ => plan.failures.push((shown(&entry.path), not_a_file(&entry))),
@@ -301,6 +312,7 @@ impl Client {
                 EntryKind::Directory => {
                     let top = listed(&entry)?;
                     check_outside(&top, &place)?;
+                    self.check_no_file(&place)?;
                     plan.add_cloud_directory(&entry, place.clone());
                     for (below, path) in self.named_below(&top, &mut plan.failures)? {
                         let place = place.join(&names_below(&path, &top)?.join("/"))?;
@@ -340,6 +352,14 @@ impl Client {
             }
         }
         Ok(named)
+    }
+
+    /// Refuses a place of the cloud where a directory goes and something else is.
+    pub fn check_no_file(&self, place: &PfsPath) -> Result<()> {
+        match self.find(place)? {
+            Some(entry) if !entry.is_directory() => Err(over_a_file(place)),
+            _ => Ok(()),
+        }
     }
 
     fn expand_all(&self, sources: &[String]) -> Result<Vec<Entry>> {
@@ -495,6 +515,12 @@ fn is_directory(path: &impl std::fmt::Display) -> Error {
     Error::invalid("this is a directory: use -r to copy everything in it").with("path", path)
 }
 
+fn over_a_file(place: &impl std::fmt::Display) -> Error {
+    let message = "a directory cannot take the place of a file: remove that first, or choose \
+                   another destination";
+    Error::invalid(message).with("destination", place)
+}
+
 pub(super) fn not_a_file(entry: &Entry) -> Error {
     let message = "this is a link, a pipe or a socket that a job has made, and no file";
     Error::invalid(message).with("path", shown(&entry.path))
@@ -511,20 +537,53 @@ fn check_distinct(targets: impl Iterator<Item = String>) -> Result<()> {
     Ok(())
 }
 
-/// The files that a name or pattern of this machine means.
-fn local_sources(text: &str) -> Result<Vec<LocalFile>> {
+/// The files that names and patterns of this machine mean. Of several, those that cannot be copied
+/// are noted, and keep nobody from copying the rest.
+fn local_sources(
+    sources: &[String],
+    failures: &mut Vec<(String, Error)>,
+) -> Result<Vec<LocalFile>> {
+    let mut paths = Vec::new();
+    for source in sources {
+        expand_local(source, &mut paths, failures)?;
+    }
+    let is_one = paths.len() + failures.len() == 1;
+    let mut files = Vec::new();
+    for path in paths {
+        match LocalFile::named(&path) {
+            Err(error) if !is_one => failures.push((path.display().to_string(), error)),
+            file => files.push(file?),
+        }
+    }
+    Ok(files)
+}
+
+fn expand_local(
+    text: &str,
+    paths: &mut Vec<PathBuf>,
+    failures: &mut Vec<(String, Error)>,
+) -> Result<()> {
     let path = Path::new(text);
     if path.symlink_metadata().is_ok() || !has_pattern(text) {
-        return Ok(vec![LocalFile::named(path)?]);
+        paths.push(path.to_owned());
+        return Ok(());
     }
     let found = glob::glob(text).map_err(|error| {
         Error::invalid(format!("the pattern cannot be read: {}", error.msg)).with("pattern", text)
     })?;
-    let mut paths: Vec<PathBuf> = found.flatten().collect();
-    paths.sort();
-    match paths.is_empty() {
+    let before = paths.len() + failures.len();
+    for path in found {
+        match path {
+            Ok(path) => paths.push(path),
+            Err(error) => {
+                let name = error.path().display().to_string();
+                failures.push((name, Error::io("cannot read", error.into())));
+            }
+        }
+    }
+    match paths.len() + failures.len() == before {
         true => Err(Error::new(Kind::NotFound, "no file matches").with("pattern", text)),
-        false => paths.iter().map(|path| LocalFile::named(path)).collect(),
+        false => Ok(()),
     }
 }
 
