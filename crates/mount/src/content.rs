@@ -101,10 +101,13 @@ impl Content {
         Ok(())
     }
 
-    /// What is at `from` is being moved to `to`.
-    pub(crate) fn begin_move(&self, from: &PfsPath, to: &PfsPath) {
+    /// What is at `from` is being moved to `to`: whether this is part of it.
+    pub(crate) fn begin_move(&self, from: &PfsPath, to: &PfsPath) -> bool {
         let mut names = self.lock();
-        names.next = below(&names.now, from, to);
+        let next = below(&names.now, from, to);
+        let is_part = next.is_some();
+        names.next = next.or(names.next.take());
+        is_part
     }
 
     /// It was moved, or could not be.
@@ -124,7 +127,7 @@ impl Content {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The depth that was noted, and the block before.
+    /// Notes the block that is read; the one before it, and how many were fetched ahead.
     pub(crate) fn step(&self, index: u64) -> (u64, u64) {
         (self.last.swap(index, Ordering::Relaxed), self.ahead.load(Ordering::Relaxed))
     }
@@ -172,17 +175,17 @@ mod tests {
             etag: String::new(),
         };
         let content = Content::new(at("a/b/file"), entry);
-        content.begin_move(&at("a"), &at("c"));
+        assert!(content.begin_move(&at("a"), &at("c")));
+        // Something else is moved at the same time.
+        assert!(!content.begin_move(&at("other"), &at("x")));
         // The server may have done it already.
         assert_eq!(content.elsewhere(&at("a/b/file")), Some(at("c/b/file")));
         content.end_move(false);
         assert_eq!(content.lock().now, at("a/b/file"));
-        content.begin_move(&at("a/b/file"), &at("new"));
+        assert!(content.begin_move(&at("a/b/file"), &at("new")));
         content.end_move(true);
         assert_eq!((content.lock().now.clone(), content.elsewhere(&at("new"))), (at("new"), None));
-        // Of others' moves it knows nothing.
-        content.begin_move(&at("ne"), &at("x"));
-        content.end_move(true);
-        assert_eq!(content.lock().now, at("new"));
+        // Not every name that begins so is below.
+        assert!(!content.begin_move(&at("ne"), &at("x")));
     }
 }

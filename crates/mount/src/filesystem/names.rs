@@ -105,8 +105,8 @@ impl Cloud {
 
     /// Renames in the cloud, and tells the contents that are open.
     fn rename_told(&self, from: &PfsPath, to: &PfsPath, if_absent: bool) -> Result<()> {
-        let contents = self.contents(|_| true);
-        contents.iter().for_each(|content| content.begin_move(from, to));
+        let mut contents = self.contents(|_| true);
+        contents.retain(|content| content.begin_move(from, to));
         let renamed = self.remote.rename(from, to, if_absent);
         contents.iter().for_each(|content| content.end_move(renamed.is_ok()));
         renamed
