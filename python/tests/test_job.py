@@ -322,7 +322,7 @@ def test_a_launched_program_trains_on_the_servers_without_being_told(tmp_path):
         assert (end["event"], end["job"], end["rank"]) == ("end", "line", rank)
         assert (end["samples"], end["passes"], end["remote"]) == (4, 2, True)
     printed = (tmp_path / "log/pserver-0.log").read_text()
-    assert '{"paddle_farewell":1,"trainers_joined":2}' in printed.splitlines()
+    assert '{"paddle_farewell":1,"trainers_joined":2,"goodbyes":[]}' in printed.splitlines()
 
 
 def test_the_figures_of_an_earlier_launch_are_replaced(tmp_path):

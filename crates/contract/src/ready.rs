@@ -179,7 +179,7 @@ mod tests {
         insta::assert_snapshot!(line, @r#"{"paddle_farewell":1,"trainers_joined":2}"#);
         let stopped = Farewell { was_stopped: true, ..farewell.clone() };
         assert_eq!(Farewell::parse(&stopped.render().unwrap()).unwrap(), Some(stopped));
-        assert_eq!(Farewell::parse(&line).unwrap(), Some(farewell));
+        assert_eq!(Farewell::parse(&line).unwrap(), Some(farewell.clone()));
         assert_eq!(Farewell::parse("goodbye").unwrap(), None);
         assert!(Farewell::parse(&line.replace('2', "-2")).is_err());
         let left = Farewell { goodbyes: Some(vec![(1, 3)]), ..farewell.clone() };

@@ -35,7 +35,11 @@ pub(crate) fn last_line() -> Row {
     let line = r#"{"paddle_farewell":1,"trainers_joined":2,"was_stopped":true,"is_unsaved":true}"#;
     Row {
         name: "last line of a server",
-        samples: lines(&[line, r#"{"paddle_farewell":1,"trainers_joined":2}"#, "other output"]),
+        samples: lines(&[
+            line,
+            r#"{"paddle_farewell":1,"trainers_joined":2,"goodbyes":[[1,3],[4,1]]}"#,
+            "other output",
+        ]),
         decode: |bytes| Farewell::parse(text(bytes)?).map(drop),
         rounds: 20_000,
         bytes_max: 1 << 20,

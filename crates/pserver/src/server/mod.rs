@@ -212,7 +212,7 @@ pub fn run(
 fn joint(one: Farewell, other: Farewell) -> Farewell {
     // The first attempt of a rank that any port has heard goodbye from had finished.
     let goodbyes = one.goodbyes.zip(other.goodbyes).map(|(one, other)| {
-        let attempt = |rank| other.iter().find(|(its, _)| *its == rank).map(|(_, its)| *its);
+        let attempt = |rank: u32| other.iter().find(|(its, _)| *its == rank).map(|(_, its)| *its);
         let both = one.iter().filter_map(|(rank, own)| Some((*rank, attempt(*rank)?.min(*own))));
         both.collect()
     });

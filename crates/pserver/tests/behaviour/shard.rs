@@ -472,6 +472,8 @@ fn the_job_is_over_when_all_trainers_have_left() {
     scene.join(0).unwrap();
     scene.ask(Verb::Goodbye, 0, last, &[]).unwrap();
     assert!(scene.shard.is_over());
+    let unknown = vec![(0, u32::MAX), (1, u32::MAX)];
+    assert_eq!(scene.shard.goodbyes(), unknown, "they did not say which attempts they are");
 }
 
 #[test]

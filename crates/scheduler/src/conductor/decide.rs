@@ -610,13 +610,13 @@ mod tests {
             assert_eq!(shown(decide(300, &record, &POLICY).0), expect, "{text}");
         };
         let others = "pserver-0 succeeded 0, trainer-0 succeeded 0";
-        for earlier in [&[][..], &[(1, 1)], &[(0, 5), (1, 1)]] {
+        for earlier in [&[][..], &[(1, 1)][..], &[(0, 5), (1, 1)][..]] {
             check(Some(earlier), &format!("{others}, trainer-1 running"), "succeeded 0");
             // It has dialled its servers in vain.
             check(Some(earlier), &format!("{others}, trainer-1 failed 1 @2"), "succeeded 0");
         }
         // It has trained itself, or nobody knows.
-        for own in [Some(&[(1, 2)][..]), Some(&[(1, u32::MAX)]), None] {
+        for own in [Some(&[(1, 2)][..]), Some(&[(1, u32::MAX)][..]), None] {
             check(own, &format!("{others}, trainer-1 running"), "wait Some(20000)");
             check(own, &format!("{others}, trainer-1 failed 3 @2"), "failed 3");
         }
