@@ -165,7 +165,7 @@ fn verdict(record: &mut JobRecord, status: &Value) {
             if let (Some(gone), Some(KILLED_CODE)) = (gone, own.exit_code) {
                 let why =
                     "its node was drained or lost, somebody deleted it, or it was ended for this";
-                reason.push_str(&format!("; the pod of {} is gone: {why}", gone.replica));
+                reason = format!("{reason}; the pod of {} is gone: {why}", gone.replica);
             }
             reason
         }
