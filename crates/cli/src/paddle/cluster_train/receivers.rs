@@ -128,7 +128,7 @@ fn read(file: &Path) -> Result<Vec<Endpoint>> {
         !line.contains(['=', '"', '\'', ' '])
             && port.is_some_and(|port| port.parse::<u16>().is_ok())
     };
-    let stranger = lines.iter().find(|line| !is_address(*line));
+    let stranger = lines.iter().find(|line| !is_address(line));
     let receivers = match stranger {
         None => lines.iter().map(|line| (*line).to_owned()).collect(),
         // No line of Python: a list, or what it is given to.
