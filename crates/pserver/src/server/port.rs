@@ -17,7 +17,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore, watch};
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::{JoinHandle, JoinSet, LocalSet};
+use tokio::time::Interval;
 use wire::{Acceptor, Body, Connection, Frame, Header, Listener};
 
 const TICK: Duration = Duration::from_millis(200);
@@ -27,6 +28,12 @@ const FAREWELL: Duration = Duration::from_secs(5);
 const REQUESTS_PER_TURN: usize = 32;
 /// Copies made for a checkpoint under way beyond which requests wait for the disk.
 const DISPLACED_BYTES_MAX: usize = 512 << 20;
+/// How often it is said that the disk takes nothing of a checkpoint.
+const STUCK_SAID_EVERY: Duration = Duration::from_secs(60);
+/// How long it may take nothing until a server that ends does not wait for it any more: for its
+/// last checkpoint, and for one that was under way when the job failed.
+const STUCK_MAX: Duration = Duration::from_secs(600);
+const STUCK_FAILED_MAX: Duration = Duration::from_secs(60);
 
 /// Serves one port until the job is over, a stop is signalled, or it cannot go on.
 pub(super) fn serve(
@@ -93,6 +100,11 @@ struct Port {
     is_ending: Cell<bool>,
     /// The newest cut could not be written.
     is_unsaved: Cell<bool>,
+    /// A cut is under way that is not on disk.
+    is_saving: Cell<bool>,
+    /// When the disk last took a part of a cut, and when it was last said that it does not.
+    taken: Cell<Instant>,
+    stuck_said: Cell<Instant>,
     number: u16,
 }
 
@@ -174,6 +186,9 @@ impl Port {
             has_saved: Notify::new(),
             is_ending: Cell::new(false),
             is_unsaved: Cell::new(false),
+            is_saving: Cell::new(false),
+            taken: Cell::new(now()),
+            stuck_said: Cell::new(now()),
             number,
         })
     }
@@ -203,6 +218,7 @@ impl Port {
                 _ = ticks.tick() => {
                     self.shard.borrow_mut().tick(now());
                     self.deliver();
+                    self.watch_disk();
                 }
                 () = self.has_ended.notified() => {}
                 _ = stop.wait_for(|stop| *stop) => break,
@@ -223,16 +239,7 @@ impl Port {
         }
         let outcome = self.shard.borrow().failure().map_or(Ok(()), Err);
         if let Some(saving) = saving {
-            if outcome.is_ok() && is_whole {
-                while self.shard.borrow().is_cutting() {
-                    self.has_saved.notified().await;
-                }
-                self.shard.borrow_mut().begin_last_cut();
-            }
-            self.is_ending.set(true);
-            self.has_begun_cut.notify_one();
-            let saved = saving.await;
-            saved.map_err(|source| Error::new(Kind::Io, "saving failed").because(source))?;
+            self.finish_saving(saving, outcome.is_ok() && is_whole, ticks).await?;
         }
         // Until now: a trainer that was killed on its way out, and was started again, hears here
         // that nothing is left to do.
@@ -245,6 +252,62 @@ impl Port {
             is_unsaved: self.is_unsaved.get(),
             goodbyes: is_over.then(|| shard.goodbyes()),
         })
+    }
+
+    /// Waits for the checkpoint under way, and writes another one if the server `ends_well`.
+    async fn finish_saving(
+        &self,
+        mut saving: JoinHandle<()>,
+        ends_well: bool,
+        mut ticks: Interval,
+    ) -> Result<()> {
+        self.taken.set(now());
+        let finish = async {
+            if ends_well {
+                while self.shard.borrow().is_cutting() {
+                    self.has_saved.notified().await;
+                }
+                self.shard.borrow_mut().begin_last_cut();
+            }
+            self.is_ending.set(true);
+            self.has_begun_cut.notify_one();
+            let saved = (&mut saving).await;
+            saved.map_err(|source| Error::new(Kind::Io, "saving failed").because(source))
+        };
+        tokio::pin!(finish);
+        let limit = if ends_well { STUCK_MAX } else { STUCK_FAILED_MAX };
+        loop {
+            tokio::select! {
+                biased;
+                saved = &mut finish => return saved,
+                _ = ticks.tick() => self.watch_disk(),
+            }
+            if now().saturating_duration_since(self.taken.get()) > limit {
+                let seconds = limit.as_secs();
+                tracing::error!(
+                    port = self.number,
+                    seconds,
+                    "the disk takes nothing of the checkpoint, which is given up"
+                );
+                self.is_unsaved.set(true);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Says that a checkpoint under way does not get on.
+    fn watch_disk(&self) {
+        let waited = now().saturating_duration_since(self.taken.get());
+        let said = now().saturating_duration_since(self.stuck_said.get());
+        if self.is_saving.get() && waited.min(said) > STUCK_SAID_EVERY {
+            self.stuck_said.set(now());
+            let seconds = waited.as_secs();
+            tracing::warn!(
+                port = self.number,
+                seconds,
+                "waiting for the disk with the checkpoint folder"
+            );
+        }
     }
 
     async fn accept(self: Rc<Self>, mut listener: Listener, acceptor: Acceptor) {
@@ -362,6 +425,8 @@ impl Port {
         let mut saver: Option<Saver> = None;
         loop {
             while self.shard.borrow().is_cutting() {
+                self.is_saving.set(true);
+                self.taken.set(now());
                 let join = self.shard.borrow().joined().cloned();
                 let Some(join) = join else { break };
                 let outcome = match saver.take().map_or_else(|| Saver::start(&config, &join), Ok) {
@@ -377,6 +442,7 @@ impl Port {
                     self.give_cut_up().await;
                 }
             }
+            self.is_saving.set(false);
             if self.is_ending.get() {
                 if let Some(saver) = saver {
                     saver.finish();
@@ -408,6 +474,7 @@ impl Port {
             let Some(piece) = piece else { return Ok(()) };
             let is_end = matches!(piece, Saved::End);
             saver.put(piece).await?;
+            self.taken.set(now());
             if is_end {
                 let done = saver.done().await;
                 self.is_unsaved.set(done.is_err());

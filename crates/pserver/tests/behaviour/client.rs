@@ -28,7 +28,7 @@ const WIDTH: usize = 4;
 /// Seven blocks, the last one short.
 const ELEMENTS: usize = 100_000;
 
-fn model(mode: Mode) -> Model {
+pub(crate) fn model(mode: Mode) -> Model {
     let parameter = |name: &str, shape| Parameter {
         name: name.to_owned(),
         shape,
@@ -49,15 +49,15 @@ fn model(mode: Mode) -> Model {
 }
 
 /// Servers in threads, stopped when dropped.
-struct Servers {
-    endpoints: Vec<Endpoint>,
+pub(crate) struct Servers {
+    pub(crate) endpoints: Vec<Endpoint>,
     ports: Ports,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<Result<Farewell>>>,
 }
 
 impl Servers {
-    fn start(count: usize, dense: u16, sparse: u16, config: &ServerConfig) -> Self {
+    pub(crate) fn start(count: usize, dense: u16, sparse: u16, config: &ServerConfig) -> Self {
         let ports = Ports { dense, sparse, ..Ports::default() };
         let (stop, _) = watch::channel(false);
         let mut servers = Servers { endpoints: Vec::new(), ports, stop, threads: Vec::new() };
@@ -79,7 +79,7 @@ impl Servers {
         self.threads.push(std::thread::spawn(move || server::run(ports, &config, &stop)));
     }
 
-    fn config(&self, rank: u32, trainers: u32, mode: Mode) -> ClientConfig {
+    pub(crate) fn config(&self, rank: u32, trainers: u32, mode: Mode) -> ClientConfig {
         let incarnation = pserver::client::fresh_incarnation();
         let config = ClientConfig::new(rank, trainers, incarnation, model(mode));
         ClientConfig { ports: self.ports, retry: hasty(), ..config }
@@ -90,7 +90,7 @@ impl Servers {
     }
 
     /// Waits for the servers to end by themselves.
-    fn join(mut self) -> Vec<Result<Farewell>> {
+    pub(crate) fn join(mut self) -> Vec<Result<Farewell>> {
         self.threads.drain(..).map(|thread| thread.join().unwrap()).collect()
     }
 }
@@ -182,7 +182,7 @@ impl Expected {
 }
 
 /// A step as trainers do it; half of them with one call.
-async fn step(client: &Client, step: usize) {
+pub(crate) async fn step(client: &Client, step: usize) {
     let (dense, keys) = (dense_gradient(step), keys(step as u64));
     let rows: Vec<f32> = keys.iter().flat_map(|key| row(*key)).collect();
     let gradients = [

@@ -3,6 +3,7 @@
 
 mod checkpoint;
 mod client;
+mod disk;
 mod hostile;
 mod interleaving;
 mod scene;
