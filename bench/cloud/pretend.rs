@@ -141,6 +141,7 @@ fn running(submission: &Submission) -> JobRecord {
         log: PathBuf::new(),
         metrics: None,
         trainers_joined: None,
+        goodbyes: None,
         restarted_for: None,
         leaving_ms: None,
         was_stopped: false,

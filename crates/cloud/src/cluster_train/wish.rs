@@ -145,9 +145,8 @@ pub(crate) fn wish(arguments: &Map<String, Value>) -> Result<Wish> {
 
 /// Refuses results among the data: the next training would find them there.
 fn check_apart(output: &str, data: &[&str]) -> Result<()> {
-    let is_within = |top: &&&str| {
-        !top.is_empty() && output.strip_prefix(**top).is_some_and(is_end_or_below)
-    };
+    let is_within =
+        |top: &&&str| !top.is_empty() && output.strip_prefix(**top).is_some_and(is_end_or_below);
     match data.iter().find(is_within) {
         None => Ok(()),
         Some(top) => {

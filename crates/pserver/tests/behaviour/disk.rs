@@ -102,10 +102,10 @@ async fn time_to_end(has_failed: bool) -> Duration {
     client.checkpoint().await.unwrap();
     let begun = Instant::now();
     if has_failed {
-        fail.send_replace(true)
+        fail.send_replace(true);
     } else {
-        stop.send_replace(true)
-    };
+        stop.send_replace(true);
+    }
     timeout(Duration::from_secs(3600), serving).await.unwrap().unwrap().unwrap();
     begun.elapsed()
 }

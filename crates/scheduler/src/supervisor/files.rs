@@ -36,6 +36,19 @@ pub(super) struct View {
 }
 
 impl View {
+    /// The files of one folder, by their names, wherever that folder is moved to.
+    pub(super) fn within(&self, folder: &Path) -> Result<View> {
+        let resolve = match (&self.root, self.has_other_user) {
+            (Some(_), _) => ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+            (None, true) => ResolveFlags::NO_SYMLINKS,
+            (None, false) => ResolveFlags::empty(),
+        };
+        let root = self.root.as_ref().map_or(CWD, AsFd::as_fd);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = openat2(root, folder, flags, Mode::empty(), resolve)?;
+        Ok(View { root: Some(opened), has_other_user: self.has_other_user })
+    }
+
     /// A file that its program may have written.
     pub(super) fn open_to_read(&self, path: &Path) -> Result<File> {
         let resolve = match (&self.root, self.has_other_user) {
