@@ -184,7 +184,7 @@ impl Acceptor {
         };
         let name = socket.peer_addr().map_or_else(|_| "gone".into(), |address| address.to_string());
         let work = async {
-            set_nodelay(&socket)?;
+            set_up(&socket)?;
             self.establish(socket, &name, tcp_halves).await
         };
         self.endpoint.timely(&name, work).await
@@ -242,7 +242,7 @@ impl Connector {
             let socket = TcpStream::connect(addresses.as_slice())
                 .await
                 .map_err(|source| failure("cannot connect", source))?;
-            set_nodelay(&socket)?;
+            set_up(&socket)?;
             self.establish(socket, address, tcp_halves).await
         };
         self.endpoint.timely(address, work).await
@@ -317,7 +317,25 @@ async fn resolve(address: &str) -> Result<Vec<SocketAddr>> {
     }
 }
 
-/// Frames are whole messages: waiting for more to send would only delay them.
-fn set_nodelay(socket: &TcpStream) -> Result<()> {
-    socket.set_nodelay(true).map_err(|source| failure("cannot set up the socket", source))
+/// Bytes that a socket to this very machine buffers each way; the system doubles them.
+///
+/// By default they grow to megabytes, so that what is read has left the cache since it was written.
+/// Measured in frames of a mebibyte on one machine: 0.12 s of both processors for a gigabyte instead
+/// of 0.18 to 0.23.
+const LOCAL_BUFFER_BYTES: usize = 128 << 10;
+
+fn set_up(socket: &TcpStream) -> Result<()> {
+    // Frames are whole messages: waiting for more to send would only delay them.
+    socket.set_nodelay(true).map_err(|source| failure("cannot set up the socket", source))?;
+    let is_local = match (socket.local_addr(), socket.peer_addr()) {
+        (Ok(own), Ok(peer)) => own.ip() == peer.ip(),
+        _ => false,
+    };
+    if is_local {
+        // Where that is refused, it only takes longer.
+        let socket = socket2::SockRef::from(socket);
+        let _ = socket.set_send_buffer_size(LOCAL_BUFFER_BYTES);
+        let _ = socket.set_recv_buffer_size(LOCAL_BUFFER_BYTES);
+    }
+    Ok(())
 }

@@ -12,7 +12,7 @@ use table::initializer::Initializer;
 use table::model::{Model, Parameter, Shape};
 use table::optimizer::{Now, Update};
 use table::placement::{self, ShardPlace};
-use table::store::{self, DenseTable, Row, SparseTable};
+use table::store::{self, DenseTable, SparseTable};
 
 pub(super) struct Table<B> {
     pub(super) name: String,
@@ -251,21 +251,15 @@ impl<B: Deref<Target = [u8]>> Table<B> {
         rank: Option<u32>,
     ) -> Result<()> {
         let Values::Sparse { rows, width, pulled, .. } = &mut self.values else { return Ok(()) };
-        let (initializer, update, width) = (&self.initializer, &self.update, *width);
+        let (initializer, rule, width) = (&self.initializer, (&self.update, now), *width as u64);
         let (seed, name_hash) = (self.seed, self.name_hash);
-        let apply = |place: usize, row: Row<'_>| {
-            let gradient = &gradients[place * width..][..width];
-            update.apply(now, gradient, row.value, row.state, row.counters);
-        };
         if let Some(numbers) = rank.and_then(|rank| pulled.find(rank, keys)) {
-            rows.visit_again(numbers, apply);
+            table::rows::update_again(rows, rule, numbers, gradients);
             return Ok(());
         }
-        rows.visit(
-            keys,
-            |key, row| initializer.fill(seed, name_hash, key.wrapping_mul(width as u64), row.value),
-            apply,
-        )
+        table::rows::update(rows, rule, keys, gradients, |key, value| {
+            initializer.fill(seed, name_hash, key.wrapping_mul(width), value);
+        })
     }
 
     /// Keeps an entry's gradients until the others' are there. A block that now has those of all
@@ -405,25 +399,7 @@ impl<B: Deref<Target = [u8]>> Table<B> {
                 }
                 let mut forgotten = Vec::new();
                 let numbers = pulled.note(style.rank, keys).unwrap_or(&mut forgotten);
-                let mut give = |place: usize, number: u32, value: &[f32]| {
-                    numbers.push(number);
-                    out[place * width..][..width].copy_from_slice(value);
-                };
-                if update.needs_catch_up() {
-                    return rows.visit_numbered(
-                        keys,
-                        |key, row| first(key, row.value),
-                        |place, number, row| {
-                            update.catch_up(now, row.value, row.state, row.counters);
-                            give(place, number, row.value);
-                        },
-                    );
-                }
-                rows.read_numbered(
-                    keys,
-                    |key, row| first(key, row.value),
-                    |place, number, row| give(place, number, row.value),
-                )
+                table::rows::fetch(rows, (update, now), keys, (out, numbers), first)
             }
         }
     }

@@ -118,7 +118,7 @@ impl Rows {
             [] => slab_words.min(self.stride * FIRST_ROWS),
             [first] if first.len() < first.capacity() => 0,
             [first] if first.len() < slab_words => first.len().min(slab_words - first.len()),
-            [.., last] if last.len() % piece_words == 0 => piece_words,
+            [.., last] if last.len().is_multiple_of(piece_words) => piece_words,
             _ => 0,
         }
     }

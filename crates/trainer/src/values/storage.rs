@@ -11,7 +11,8 @@ use std::sync::Arc;
 use table::initializer::Initializer;
 use table::optimizer::{Now, Update};
 use table::placement;
-use table::store::{Row, Shape, SparseTable};
+use table::rows;
+use table::store::{Shape, SparseTable};
 
 /// The values of one parameter.
 pub(super) enum Storage {
@@ -233,22 +234,16 @@ impl Rows {
     /// Writes the rows of `keys` for a step: missing ones are created, and all settle what they
     /// owe.
     pub(super) fn fetch(&mut self, first: &First, keys: &[u64], out: &mut [f32]) -> Result<()> {
-        let width = self.table.shape().width;
-        let (training, fetched) = (&self.training, &mut self.fetched);
-        fetched.keys.clear();
-        fetched.rows.clear();
-        self.table.visit_numbered(
-            keys,
-            |key, row| first.fill_row(key, row.value),
-            |place, number, row| {
-                if let Some(Training { update, now, .. }) = training {
-                    update.catch_up(now, row.value, row.state, row.counters);
-                }
-                out[place * width..][..width].copy_from_slice(row.value);
-                fetched.rows.push(number);
-            },
-        )?;
-        fetched.keys.extend_from_slice(keys);
+        let Fetched { keys: known, rows: numbers } = &mut self.fetched;
+        known.clear();
+        numbers.clear();
+        let Some(Training { update, now, .. }) = &self.training else {
+            self.peek(first, keys, View::Present, out);
+            return Ok(());
+        };
+        let create = |key: u64, value: &mut [f32]| first.fill_row(key, value);
+        rows::fetch(&mut self.table, (update, now), keys, (out, numbers), create)?;
+        known.extend_from_slice(keys);
         Ok(())
     }
 
@@ -359,16 +354,12 @@ impl Rows {
     ) -> Result<()> {
         Training::check_owner(self.training.as_ref(), owner)?;
         let Some(Training { update, now, .. }) = &self.training else { return Ok(()) };
-        let width = self.table.shape().width;
-        let apply = |place: usize, row: Row<'_>| {
-            let gradient = &gradients[place * width..][..width];
-            update.apply(now, gradient, row.value, row.state, row.counters);
-        };
+        let (table, rule) = (&mut self.table, (update, now));
         if self.fetched.keys == keys {
-            self.table.visit_again(&self.fetched.rows, apply);
+            rows::update_again(table, rule, &self.fetched.rows, gradients);
             return Ok(());
         }
-        self.table.visit(keys, |key, row| first.fill_row(key, row.value), apply)
+        rows::update(table, rule, keys, gradients, |key, value| first.fill_row(key, value))
     }
 }
 
