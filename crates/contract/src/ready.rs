@@ -182,12 +182,12 @@ mod tests {
         assert_eq!(Farewell::parse(&line).unwrap(), Some(farewell.clone()));
         assert_eq!(Farewell::parse("goodbye").unwrap(), None);
         assert!(Farewell::parse(&line.replace('2', "-2")).is_err());
-        let left = Farewell { goodbyes: Some(vec![(1, 3)]), ..farewell.clone() };
+        let left = Farewell { goodbyes: Some(vec![(1, 3)]), ..farewell };
         let line = left.render().unwrap();
         insta::assert_snapshot!(line, @r#"{"paddle_farewell":1,"trainers_joined":2,"goodbyes":[[1,3]]}"#);
         assert_eq!(Farewell::parse(&line).unwrap(), Some(left));
         let many = Some((0..1000).map(|rank| (rank, 1)).collect());
-        let line = Farewell { goodbyes: many, ..farewell.clone() }.render().unwrap();
+        let line = Farewell { goodbyes: many, ..farewell }.render().unwrap();
         assert_eq!(Farewell::parse(&line).unwrap(), Some(farewell));
     }
 
