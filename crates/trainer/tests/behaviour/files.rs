@@ -247,7 +247,8 @@ fn a_directory_that_is_not_done_is_loaded_only_where_parameters_may_be_missing()
     let model = parameters(Some(WORDS), Settings::default());
     let path = save_pass(&model, folder.path(), 0, View::Present).unwrap();
     std::fs::remove_file(path.join("done")).unwrap();
-    let load = |path: &Path, missing| load_pass(&model, path, missing);
+    let new = parameters(Some(WORDS), Settings::default());
+    let load = |path: &Path, missing| load_pass(&new, path, missing);
     assert!(load(&path, Missing::Fail).unwrap_err().message().contains("`done`"));
     assert_eq!(load(&path, Missing::Rand).unwrap(), Vec::<String>::new());
     let nowhere = load(&folder.path().join("nowhere"), Missing::Rand).unwrap_err();
