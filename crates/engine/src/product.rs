@@ -1,7 +1,6 @@
 //! Products of matrices that lie in slices, for operations written by hand: Burn's own make a new
 //! tensor of each result, where here one piece of memory is written again and again.
 
-use crate::fresh;
 use std::ops::Range;
 
 /// A matrix in a slice, or the transposed one of another.
@@ -77,13 +76,6 @@ pub(crate) fn product(a: Matrix<'_>, b: Matrix<'_>) -> Vec<f32> {
     if elements == 0 || a.columns == 0 {
         return vec![0.0; elements];
     }
-    match a.columns {
-        1 => return sums_of_rows::<1>(a, b),
-        2 => return sums_of_rows::<2>(a, b),
-        3 => return sums_of_rows::<3>(a, b),
-        4 => return sums_of_rows::<4>(a, b),
-        _ => {}
-    }
     let is_shared = elements * a.columns >= SHARED_WORK && rayon::current_num_threads() > 1;
     let parallelism = match is_shared {
         true => gemm::Parallelism::Rayon(0),
@@ -97,22 +89,6 @@ pub(crate) fn product(a: Matrix<'_>, b: Matrix<'_>) -> Vec<f32> {
         out.set_len(elements);
     }
     out
-}
-
-/// A product over so few numbers, as the gradient of what two columns were computed from is: each row
-/// is a sum of `N` rows. The kernels would spend most of the time arranging the matrices. Rounded as
-/// they do.
-fn sums_of_rows<const N: usize>(a: Matrix<'_>, b: Matrix<'_>) -> Vec<f32> {
-    let mut rows = Vec::with_capacity(N * b.columns);
-    (0..N).for_each(|row| b.append_row(row, 0..b.columns, &mut rows));
-    let rows: [&[f32]; N] = std::array::from_fn(|row| &rows[row * b.columns..][..b.columns]);
-    fresh::pieces(a.rows * b.columns, b.columns, |row| {
-        let row = &a.values[row * a.row_stride..];
-        let factors: [f32; N] = std::array::from_fn(|column| row[column * a.column_stride]);
-        (0..b.columns).map(move |column| {
-            (0..N).fold(0.0, |sum, row| factors[row].mul_add(rows[row][column], sum))
-        })
-    })
 }
 
 /// Adds `a·b` to `out`.
@@ -199,23 +175,6 @@ mod tests {
     fn a_transposed_matrix_is_read_by_columns() {
         let (a, b) = (Matrix::new(&A, 3, 2), Matrix::new(&B, 2, 3));
         check(a.transposed(), b.transposed(), multiply, [-4.0, 7.5, -4.0, 11.0]);
-    }
-
-    #[test]
-    fn a_product_over_few_numbers_has_the_bits_of_the_kernels() {
-        let numbers = |count: usize, step: usize| -> Vec<f32> {
-            (0..count).map(|place| ((place * step) as f32 * 0.37).sin() / 3.0).collect()
-        };
-        for inner in 1..=4 {
-            for (rows, columns) in [(1, 1), (9, 37), (130, 400), (512, 3)] {
-                let (a, b) = (numbers(rows * inner, 3), numbers(inner * columns, 7));
-                let (a, b) = (Matrix::of_width(&a, inner), Matrix::new(&b, columns, inner));
-                let mut expected = vec![0.0; rows * columns];
-                multiply(a, b.transposed(), &mut expected);
-                let bits = |all: &[f32]| all.iter().map(|one| one.to_bits()).collect::<Vec<_>>();
-                assert_eq!(bits(&product(a, b.transposed())), bits(&expected), "{inner}");
-            }
-        }
     }
 
     #[test]
