@@ -19,6 +19,9 @@ use tokio::sync::{mpsc, oneshot};
 
 /// How long the output may stay open once the program has ended: what it left behind holds it.
 const OUTPUT_PATIENCE: Duration = Duration::from_secs(2);
+/// How long the rest of a program may take to end once it has heard a signal, when the shell before
+/// it has ended. A pod has as long by default.
+const TOLD_PATIENCE: Duration = Duration::from_secs(30);
 const PIECE_BYTES: usize = 64 << 10;
 
 /// How a program ended.
@@ -71,6 +74,9 @@ pub(crate) async fn run(
             }
         }
     };
+    if passed_on.is_some() {
+        wait_for_group(pid, TOLD_PATIENCE).await;
+    }
     let mut was_stopped = false;
     if let Some(copied) = copied {
         // Its end is told either way; what comes later is of nobody who is waited for.
@@ -86,19 +92,21 @@ pub(crate) async fn run(
 /// Ends what a program has left behind in its group, as on other places, and waits for it: the next
 /// attempt begins alone, with its ports free.
 async fn end_group(group: Pid) {
-    // Mostly there is nothing left.
-    if kill_process_group(group, Signal::KILL).is_err() {
-        return;
+    // Mostly there is nothing left. What the kernel holds ends later.
+    if kill_process_group(group, Signal::KILL).is_ok() {
+        wait_for_group(group, OUTPUT_PATIENCE).await;
     }
+}
+
+/// Waits until no process of a group is left, or for so long. Orphans are our children: see `main`.
+async fn wait_for_group(group: Pid, patience: Duration) {
     let (sender, gone) = oneshot::channel();
-    // Orphans are our children: see `main`.
     let work = move || {
         while retry_on_intr(|| waitpgid(group, WaitOptions::empty())).is_ok() {}
         let _ = sender.send(());
     };
     if std::thread::Builder::new().name("orphans".to_owned()).spawn(work).is_ok() {
-        // One that the kernel holds ends later.
-        let _ = tokio::time::timeout(OUTPUT_PATIENCE, gone).await;
+        let _ = tokio::time::timeout(patience, gone).await;
     }
 }
 
@@ -119,8 +127,8 @@ fn reap(pid: Pid) -> Result<oneshot::Receiver<WaitStatus>> {
     Ok(receiver)
 }
 
-/// Sends the output of a command to our own and, with its errors, to a file. Resolves when it has ended, to the last
-/// line of a server.
+/// Sends the output of a command to our own and, with its errors, to a file. Resolves when it has
+/// ended, to the last line of a server.
 fn copy(command: &mut Command, file: Option<File>) -> Result<oneshot::Receiver<Option<Farewell>>> {
     let refused = |source| Error::io("cannot take the program's output", source);
     let (reader, writer) = std::io::pipe().map_err(refused)?;
